@@ -1,0 +1,110 @@
+"""The feed-forward parts that everything is built from, and the loss that Gaussian predictions are trained with.
+
+Every network here works on the last axis and leaves all axes before it alone: one example, a batch, or a whole
+sequence of batches go through the same code, as one matrix product.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+
+class Linear(eqx.Module):
+    """A linear layer, weights and biases drawn uniformly within ±1/√inputs."""
+
+    weight: Float[Array, "outputs inputs"]
+    bias: Float[Array, " outputs"]
+
+    def __init__(self, inputs: int, outputs: int, *, key: PRNGKeyArray):
+        limit = inputs**-0.5 if inputs else 0.0
+        weight_key, bias_key = jax.random.split(key)
+        self.weight = jax.random.uniform(weight_key, (outputs, inputs), minval=-limit, maxval=limit)
+        self.bias = jax.random.uniform(bias_key, (outputs,), minval=-limit, maxval=limit)
+
+    def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
+        return x @ self.weight.T + self.bias
+
+
+class MLP(eqx.Module):
+    """Linear layers with tanh between them, and after the last one too if `tanh_last`. No layers: the identity."""
+
+    layers: tuple[Linear, ...]
+    tanh_last: bool = eqx.field(static=True)
+
+    def __init__(self, inputs: int, sizes: Sequence[int], *, tanh_last: bool, key: PRNGKeyArray):
+        widths = (inputs, *sizes)
+        keys = jax.random.split(key, max(len(sizes), 1))
+        self.layers = tuple(Linear(*pair, key=k) for pair, k in zip(zip(widths, widths[1:], strict=False), keys, strict=False))
+        self.tanh_last = tanh_last
+
+    def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
+        for index, layer in enumerate(self.layers):
+            x = layer(x)
+            if self.tanh_last or index + 1 < len(self.layers):
+                x = jnp.tanh(x)
+        return x
+
+
+Squash = Literal["tanh", "sigmoid"]
+_SQUASH = {"tanh": jnp.tanh, "sigmoid": jax.nn.sigmoid}
+
+
+class GatedLayer(eqx.Module):
+    """One layer whose outputs are multiplied by a second one's sigmoids: squash(V x + b) ⊙ sigmoid(G x + c)."""
+
+    value: Linear
+    gate: Linear
+    squash: Squash = eqx.field(static=True)
+
+    def __init__(self, inputs: int, outputs: int, *, squash: Squash = "tanh", key: PRNGKeyArray):
+        value_key, gate_key = jax.random.split(key)
+        self.value = Linear(inputs, outputs, key=value_key)
+        self.gate = Linear(inputs, outputs, key=gate_key)
+        self.squash = squash
+
+    def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
+        return _SQUASH[self.squash](self.value(x)) * jax.nn.sigmoid(self.gate(x))
+
+
+class Gaussian(eqx.Module):
+    """A prediction with its uncertainty: independent normal distributions, one for each dimension."""
+
+    mean: Float[Array, "*batch size"]
+    variance: Float[Array, "*batch size"]
+
+
+class GaussianNetwork(eqx.Module):
+    """Predicts a Gaussian: shared tanh layers, then one MLP for the mean and one for the variance."""
+
+    shared: MLP
+    mean: MLP
+    variance: MLP
+
+    def __init__(self, inputs: int, shared: Sequence[int], separate: Sequence[int], outputs: int, *, key: PRNGKeyArray):
+        shared_key, mean_key, variance_key = jax.random.split(key, 3)
+        self.shared = MLP(inputs, shared, tanh_last=True, key=shared_key)
+        features = (inputs, *shared)[-1]
+        self.mean = MLP(features, (*separate, outputs), tanh_last=False, key=mean_key)
+        self.variance = MLP(features, (*separate, outputs), tanh_last=False, key=variance_key)
+
+    def __call__(self, x: Float[Array, "*batch inputs"]) -> Gaussian:
+        features = self.shared(x)
+        # ELU + 1 is positive but underflows to 0 far below zero; 1e-6 bounds the log and the quotient in the NLL.
+        return Gaussian(self.mean(features), jax.nn.elu(self.variance(features)) + 1 + 1e-6)
+
+
+def beta_nll(
+    predicted: Gaussian, target: Float[Array, "*batch size"], beta: float | Float[Array, ""] = 0.5
+) -> Float[Array, "*batch"]:
+    """How badly a Gaussian predicted a target: its β-NLL, summed over dimensions (β = 0: the plain NLL).
+
+    Each dimension's negative log-likelihood is weighted by stop_gradient(variance)^β (Seitzer et al. 2022), so that
+    dimensions predicted with large variance are not neglected.
+    """
+    variance = predicted.variance
+    nll = 0.5 * ((target - predicted.mean) ** 2 / variance + jnp.log(variance) + jnp.log(2 * jnp.pi))
+    return jnp.sum(nll * jax.lax.stop_gradient(variance) ** beta, axis=-1)

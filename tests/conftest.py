@@ -1,0 +1,21 @@
+"""Tests run with 64-bit numbers allowed, so that what is exact can be shown to be exact."""
+
+import hypothesis
+import jax
+import jaxtyping
+import pytest
+
+jax.config.update("jax_enable_x64", True)
+
+
+@pytest.fixture
+def untyped():
+    """Lets wrong input through to the library's own checks, which is all that stands in a user's way."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+# Compiling takes longer than Hypothesis allows an example by default.
+hypothesis.settings.register_profile("saccade", deadline=None)
+hypothesis.settings.load_profile("saccade")
