@@ -6,6 +6,7 @@ import jaxtyping
 import pytest
 
 jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_disable_most_optimizations", True)  # most of the time would go into compiling
 
 
 @pytest.fixture

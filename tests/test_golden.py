@@ -35,7 +35,9 @@ class Golden:
 
     def model(self, part="param"):
         path = self.folder / f"{part}.npz"
-        np.savez(path, **{name.replace(f"{part}.", "param."): a for name, a in self.arrays.items() if name.startswith(part)})
+        np.savez(
+            path, **{name.replace(f"{part}.", "param."): a for name, a in self.arrays.items() if name.startswith(part)}
+        )
         return jax.tree.map(lambda array: array.astype(self.precision), load_original(path))
 
     def agrees(self, name, given):
@@ -89,7 +91,7 @@ def test_cell(golden):
     value, (y, h, theta) = scalar(cell, file["x"], file["h_prev"])
     for name, given in {"scalar": value, "y": y, "h": h, "theta": theta}.items():
         file.agrees(name, given)
-    of_cell, of_x, of_h_prev = jax.grad(lambda *a: scalar(*a)[0], (0, 1, 2))(cell, file["x"], file["h_prev"])
+    of_cell, of_x, of_h_prev = jax.jit(jax.grad(lambda *a: scalar(*a)[0], (0, 1, 2)))(cell, file["x"], file["h_prev"])
     file.gradients_agree(of_cell)
     file.agrees("grad_x", of_x)
     file.agrees("grad_h_prev", of_h_prev)
@@ -106,7 +108,7 @@ def test_forward_inverse_observing(golden, memory):
         return forward_inverse_loss(predicted, file["next_obs"], file["action"], sparsity=sparsity), predicted
 
     model = file.model()
-    (value, predicted), gradients = eqx.filter_value_and_grad(loss, has_aux=True)(model)
+    (value, predicted), gradients = eqx.filter_jit(eqx.filter_value_and_grad(loss, has_aux=True))(model)
     file.agrees("loss", value)
     file.gradients_agree(gradients)
     check_prediction(file, "", predicted, action_variance=True)
@@ -169,7 +171,7 @@ def test_skip_network(golden):
         predicted = skip(observation, latent)
         return skip_loss(predicted, file["target"]), predicted
 
-    (value, predicted), gradients = eqx.filter_value_and_grad(loss, has_aux=True)(file.model())
+    (value, predicted), gradients = eqx.filter_jit(eqx.filter_value_and_grad(loss, has_aux=True))(file.model())
     file.agrees("mean", predicted.mean)
     file.agrees("var", predicted.variance)
     file.agrees("loss", value)

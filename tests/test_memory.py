@@ -41,7 +41,7 @@ def gradients(run, cell, x, initial, noise):
         weights = [jax.random.normal(jax.random.key(i), a.shape) for i, a in enumerate(jax.tree.leaves(out))]
         return sum((w * a).sum() for w, a in zip(weights, jax.tree.leaves(out), strict=True))
 
-    return jax.value_and_grad(scalar)((cell, x, initial, noise))
+    return jax.jit(jax.value_and_grad(scalar))((cell, x, initial, noise))
 
 
 def assert_close(given, wanted, tolerance=1e-10):
@@ -108,7 +108,10 @@ def test_batched_is_looped_is_vmapped(kind):
     batched = run(cell, x, initial, noise)
     in_axes = (None, 1, 0, None if noise is None else 1)
     vmapped = jax.vmap(jax.vmap(unroll, in_axes, 1), in_axes, 1)(cell, x, initial, noise)
-    looped = [[run(cell, x[:, i, j], initial[i, j], None if noise is None else noise[:, i, j]) for j in range(3)] for i in range(2)]
+    looped = [
+        [run(cell, x[:, i, j], initial[i, j], None if noise is None else noise[:, i, j]) for j in range(3)]
+        for i in range(2)
+    ]
     looped = jax.tree.map(lambda *a: jnp.stack(a, 1).reshape(6, 2, 3, -1), *[out for row in looped for out in row])
     assert_close(vmapped, batched, 1e-12)
     assert_close(looped, batched, 1e-12)

@@ -29,8 +29,20 @@ VARIANTS = {
     "without action": {"action": 0},
     "without action, with context": {"action": 0, "context": 1},
     "gru": {"action": 2, "memory": "gru"},
-    "deep": {"action": 1, "memory_hidden": (6, 5, 4), "forward_separate": (5,), "inverse_separate": (4, 3), "skip_separate": (2,)},
-    "original": {"action": 3, "inverse_gated": None, "inverse_squash": "sigmoid", "forward_shared": (), "inverse_shared": ()},
+    "deep": {
+        "action": 1,
+        "memory_hidden": (6, 5, 4),
+        "forward_separate": (5,),
+        "inverse_separate": (4, 3),
+        "skip_separate": (2,),
+    },
+    "original": {
+        "action": 3,
+        "inverse_gated": None,
+        "inverse_squash": "sigmoid",
+        "forward_shared": (),
+        "inverse_shared": (),
+    },
 }
 variants = pytest.mark.parametrize("variant", VARIANTS)
 
@@ -123,16 +135,17 @@ def test_ragged_is_the_same_sequences_alone(variant, rubbish):
     spoil = lambda array: None if array is None else jnp.where(mask[..., None], array, rubbish)  # noqa: E731
     target = following(observation)
     padded = [spoil(array) for array in (observation, action, context, target)]
-    (_, together), gradients = eqx.filter_value_and_grad(losses, has_aux=True)(model, *padded, mask)
-    measures = measure(together, padded[3], padded[1], mask=mask)
+    (_, together), gradients = eqx.filter_jit(eqx.filter_value_and_grad(losses, has_aux=True))(model, *padded, mask)
+    measures = eqx.filter_jit(measure)(together, padded[3], padded[1], mask=mask)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((gradients, measures)))
     alone = []
     for i, length in enumerate(lengths):
         one = [None if array is None else array[:length, i] for array in (observation, action, context)]
         predicted = model.forward_inverse.observe(*one)
         alone.append(measure(predicted, target[:length, i], one[1]))
-        assert_same(jax.tree.map(lambda a, n=length, i=i: a[:n, i], (together.latent, together.gate, together.observation, together.action)),
-                    (predicted.latent, predicted.gate, predicted.observation, predicted.action))  # fmt: skip
+        for part in ("latent", "gate", "observation", "action"):
+            mine = jax.tree.map(lambda a, n=length, i=i: a[:n, i], getattr(together, part))
+            assert_same(mine, getattr(predicted, part))
     for name, value in measures.items():
         weights = lengths - 1 if name.startswith("action") else lengths
         assert_same(value, np.average([float(one[name]) for one in alone], weights=weights))
@@ -141,7 +154,7 @@ def test_ragged_is_the_same_sequences_alone(variant, rubbish):
 def test_padding_reaches_neither_loss_nor_gradient():
     model, observation, action, context = make("with context")
     mask = jnp.asarray(np.arange(6)[:, None] < np.asarray([6, 3, 4]))
-    value_and_grad = eqx.filter_value_and_grad(lambda *a: losses(*a)[0])
+    value_and_grad = eqx.filter_jit(eqx.filter_value_and_grad(lambda *a: losses(*a)[0]))
     arrays = [observation, action, context, following(observation)]
     clean = value_and_grad(model, *arrays, mask)
     spoilt = [jnp.where(mask[..., None], array, np.nan) for array in arrays]
@@ -205,7 +218,9 @@ def test_batched_is_looped_is_vmapped(variant):
 
     def alone(*arrays):
         arrays = iter(arrays)
-        return model.forward_inverse.observe(*[None if a is None else next(arrays) for a in (observation, action, context)])
+        return model.forward_inverse.observe(
+            *[None if a is None else next(arrays) for a in (observation, action, context)]
+        )
 
     vmapped = jax.vmap(alone, in_axes=1)(*given)
     looped = jax.tree.map(lambda *a: jnp.stack(a), *[alone(*[array[:, i] for array in given]) for i in range(3)])
@@ -220,11 +235,11 @@ def test_many_models_at_once_are_each_alone(variant):
     keys = jax.random.split(jax.random.key(0), 3)
     population = eqx.filter_vmap(lambda key: EventModel(settings, key=key))(keys)
     _, observation, action, context = make(variant)
-    noise = jax.random.key(7)
+    arrays = (observation, action, context, following(observation), None, jax.random.key(7))
     both = eqx.filter_value_and_grad(losses, has_aux=True)
-    together = eqx.filter_vmap(lambda model: both(model, observation, action, context, following(observation), None, noise))(population)
+    together = eqx.filter_jit(eqx.filter_vmap(lambda model: both(model, *arrays)))(population)
     for index in range(3):
-        alone = both(EventModel(settings, key=keys[index]), observation, action, context, following(observation), None, noise)
+        alone = eqx.filter_jit(both)(EventModel(settings, key=keys[index]), *arrays)
         assert_same(jax.tree.map(lambda a, i=index: a[i], together), alone, 1e-10)
 
 
@@ -321,10 +336,19 @@ class TestWrongInput:
         blind = ForwardInverseModel(preset(**{**SMALL, "action": 0}), key=jax.random.key(0))
         with pytest.raises(InputError, match="no actions to predict"):
             blind.observe_closed(observation, action[0])
+        with pytest.raises(InputError, match="no actions to predict"):
+            blind.act(observation[0], action[0])
         with pytest.raises(InputError, match="says how long to imagine"):
             blind.imagine(observation[0])
         with pytest.raises(InputError, match="action is missing"):
             measure(fim.observe(observation, action), observation)
+
+    def test_of_single_steps(self):
+        model, observation, action, _ = make()
+        with pytest.raises(InputError, match="action is missing"):
+            model.forward_inverse.step(jnp.zeros((3, 4)), observation[0])
+        with pytest.raises(InputError, match=r"latent has shape \(3, 5\): wanted .* 4 features"):
+            model.forward_inverse.step(jnp.zeros((3, 5)), observation[0], action[0])
 
     def test_of_the_skip_network(self):
         model, observation, _, _ = make()

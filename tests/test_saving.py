@@ -36,7 +36,9 @@ def write(path, about, tensors):
 
 @pytest.mark.parametrize("kind", [EventModel, ForwardInverseModel, SkipNetwork])
 @pytest.mark.parametrize("precision", ["float32", "float64"])
-@pytest.mark.parametrize("settings", [SMALL, preset("original"), preset(memory="gru", action=0, context=2)], ids=["small", "original", "gru"])
+@pytest.mark.parametrize(
+    "settings", [SMALL, preset("original"), preset(memory="gru", action=0, context=2)], ids=["small", "original", "gru"]
+)
 def test_a_model_comes_back_as_it_went(tmp_path, kind, precision, settings):
     model = jax.tree.map(lambda a: a.astype(precision), kind(settings, key=jax.random.key(1)))
     save(model, tmp_path / "model", seed=7, recipe={"rate": 0.1})
@@ -184,8 +186,14 @@ def test_the_authors_names_are_read_from_both_formats(tmp_path, suffix):
     [
         (lambda a: a.pop("param.fc_FM.4.bias"), "forward.mean.layers.2.bias is missing"),
         (lambda a: a.pop("param.fc_FM.4.weight"), "sizes do not go together|has no matrix"),
-        (lambda a: a.update({"param.fc_XM.0.weight": np.zeros((1, 1))}), "'fc_XM.0.weight', which the authors' networks"),
-        (lambda a: a.update({"param.fc_FM.1.weight": np.zeros((1, 1))}), "'fc_FM.1.weight', which the authors' networks"),
+        (
+            lambda a: a.update({"param.fc_XM.0.weight": np.zeros((1, 1))}),
+            "'fc_XM.0.weight', which the authors' networks",
+        ),
+        (
+            lambda a: a.update({"param.fc_FM.1.weight": np.zeros((1, 1))}),
+            "'fc_FM.1.weight', which the authors' networks",
+        ),
         (lambda a: a.update({"param.fc_FM.2.weight": np.zeros((32, 63))}), "has shape"),
         (lambda a: a.clear(), "has no matrix for"),
     ],

@@ -6,8 +6,9 @@ they are there to be looked at (inside `jax.jit` they are not).
 
 from collections.abc import Mapping
 
-import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
 from jax.typing import ArrayLike
 
 
@@ -29,7 +30,9 @@ def check_choice(name: str, given: object, choices: Mapping[str, object] | tuple
         raise InputError(f"{name} {given!r} is unknown: choose one of {', '.join(sorted(choices))}")
 
 
-def check_array(name: str, given: ArrayLike | None, features: int, leading: tuple[int, ...] | None, wanted: str) -> None:
+def check_array(
+    name: str, given: ArrayLike | None, features: int, leading: tuple[int, ...] | None, wanted: str
+) -> None:
     """Raises unless `given` is a finite array of `features` numbers for every index in `leading` (None: any)."""
     if given is None:
         raise InputError(f"{name} is missing: wanted an array {wanted} with {features} features")
@@ -44,11 +47,11 @@ def check_array(name: str, given: ArrayLike | None, features: int, leading: tupl
 
 def check_finite(name: str, given: ArrayLike | None) -> None:
     """Raises if `given` holds NaN or infinite values; says nothing of values hidden by a transformation."""
-    if given is None or isinstance(given, jax.core.Tracer):
+    if given is None or isinstance(given, Tracer):
         return
-    bad = ~jnp.isfinite(jnp.asarray(given))
+    bad = ~np.isfinite(np.asarray(given))  # not by JAX: within a transformation it would hide the answer
     if bad.any():
-        first = tuple(int(axis[0]) for axis in jnp.nonzero(bad))
+        first = tuple(int(axis[0]) for axis in np.nonzero(bad))
         raise InputError(
             f"{name} holds {int(bad.sum())} NaN or infinite values, the first at index {first}: wanted finite numbers; "
             "repair or drop those sequences, or leave those steps out with a mask"
@@ -57,10 +60,10 @@ def check_finite(name: str, given: ArrayLike | None) -> None:
 
 def check_mask(mask: ArrayLike, leading: tuple[int, ...]) -> None:
     """Raises unless `mask` says of every (time, ...) whether it exists, and every sequence starts at step 0 unbroken."""
-    array = jnp.asarray(mask)
+    array = mask if isinstance(mask, Tracer) else np.asarray(mask)
     if array.dtype != bool or array.shape != leading:
-        raise InputError(f"mask is {array.dtype} of shape {array.shape}: wanted bool of shape {leading}, true where a step exists")
-    if isinstance(mask, jax.core.Tracer):
+        raise InputError(f"mask is {array.dtype} of shape {array.shape}: wanted bool of shape {leading}")
+    if isinstance(array, Tracer):
         return
     if (array[1:] & ~array[:-1]).any():
         raise InputError("mask has steps after a gap: wanted sequences from step 0 on, padding only at their end")

@@ -1,4 +1,4 @@
-"""From gates to events: boundaries, what the skip network should predict, segments, and how well two segmentations agree.
+"""From gates to events: boundaries, skip targets, segments, and how well two segmentations agree.
 
 A *boundary* at step t means that a new event begins with t. What training needs runs in JAX; what looks at finished
 results runs in NumPy, on all sequences at once. Arrays are `(time, ...)`, padded sequences come with a mask.

@@ -1,5 +1,6 @@
 """Writing files so that nothing half-made is ever seen, and saying in each where it came from."""
 
+import fcntl
 import os
 import platform
 import sys
@@ -31,6 +32,25 @@ def replacing(path: str | os.PathLike, *, overwrite: bool = False) -> Iterator[P
     finally:
         with suppress(OSError):  # where nothing could be written there is nothing to remove
             temporary.unlink()
+
+
+@contextmanager
+def only_one(folder: str | os.PathLike, doing: str) -> Iterator[None]:
+    """Makes the folder and holds it for oneself; a second process that wants it is told so.
+
+    The operating system lets go of it when a process ends, however it ends.
+    """
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / ".lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise FileError(f"{folder} is in use: another process is {doing} there; wait or stop it") from error
+            yield
+    except OSError as error:
+        raise FileError(f"{folder} cannot be written to: {error.strerror or error}; choose another folder") from error
 
 
 def provenance() -> dict[str, str]:

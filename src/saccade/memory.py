@@ -1,8 +1,8 @@
 """Recurrent memories: GateL0RD, which changes only where its gates open, and the GRU that it is compared with.
 
 Arrays are time-major: `(time, ..., feature)`, with any number of batch axes, or none, in between. `unroll` runs a
-memory over a whole sequence. For GateL0RD its gradient is written by hand: what can be one large matrix product over all
-time steps (input projections, every weight's gradient) is taken out of the time loop; `unroll_plain` is the same
+memory over a whole sequence. For GateL0RD its gradient is written by hand: what can be one large matrix product over
+all time steps (input projections, every weight's gradient) is taken out of the time loop; `unroll_plain` is the same
 computation without that, kept as its reference.
 """
 
@@ -35,6 +35,7 @@ class GateL0RD(eqx.Module):
 
     @property
     def latent_size(self) -> int:
+        """The number of latent dimensions."""
         return self.recommend.layers[-1].weight.shape[-2]
 
     def step(
@@ -49,7 +50,9 @@ class GateL0RD(eqx.Module):
         gate = jax.nn.relu(jnp.tanh(drive if noise is None else drive - noise))
         return _update(gate, self.recommend(seen), h), gate
 
-    def read(self, x: Float[Array, "*batch inputs"], h: Float[Array, "*batch latent"]) -> Float[Array, "*batch outputs"]:
+    def read(
+        self, x: Float[Array, "*batch inputs"], h: Float[Array, "*batch latent"]
+    ) -> Float[Array, "*batch outputs"]:
         """The layer's output for an input and the latent state that it led to."""
         return self.output(jnp.concatenate([x, h], axis=-1))
 
@@ -69,6 +72,7 @@ class GRU(eqx.Module):
 
     @property
     def latent_size(self) -> int:
+        """The number of latent dimensions."""
         return self.from_latent.weight.shape[-1]
 
     def step(
@@ -88,7 +92,9 @@ class GRU(eqx.Module):
         new = jnp.tanh(new_in + jax.nn.sigmoid(reset_in + reset_h) * new_h)
         return (1 - update) * new + update * h
 
-    def read(self, x: Float[Array, "*batch inputs"], h: Float[Array, "*batch latent"]) -> Float[Array, "*batch outputs"]:
+    def read(
+        self, x: Float[Array, "*batch inputs"], h: Float[Array, "*batch latent"]
+    ) -> Float[Array, "*batch outputs"]:
         """The layer's output; a GRU reads it from the latent state alone."""
         return self.output(h)
 
@@ -104,6 +110,7 @@ class Unrolled(eqx.Module):
     gate: Float[Array, "time *batch latent"]
 
 
+@eqx.filter_jit  # so that a call outside of any jit is compiled once, not every time
 def unroll(
     memory: Memory,
     x: Float[Array, "time *batch inputs"],
@@ -125,6 +132,7 @@ def unroll(
     return Unrolled(memory.read(x, latent), latent, gate)
 
 
+@eqx.filter_jit
 def unroll_plain(
     memory: Memory,
     x: Float[Array, "time *batch inputs"],
@@ -217,7 +225,9 @@ def _gatelord_backward(saved, gradients):
     d_weight = jnp.concatenate([_outer(δ_joined, x), _outer(δ_joined, before)], axis=-1)
     d_bias = _total(δ_joined)
     width = recommend.layers[0].bias.shape[-1]
-    d_recommend = [(d_weight[:width], d_bias[:width])] + [(_outer(δ, z), _total(δ)) for δ, z in zip(δs_r, z_r, strict=False)]
+    d_recommend = [(d_weight[:width], d_bias[:width])] + [
+        (_outer(δ, z), _total(δ)) for δ, z in zip(δs_r, z_r, strict=False)
+    ]
     d_gate = [(d_weight[width:], d_bias[width:])] + [(_outer(δ, z), _total(δ)) for δ, z in zip(δs_g, z_g, strict=True)]
     return (
         _with_parameters(recommend, d_recommend),

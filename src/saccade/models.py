@@ -155,18 +155,22 @@ class ForwardInverseModel(eqx.Module):
         With a `key` the gates are noisy, as in training. The last row's action is predicted from the predicted
         observation, since no later one is given.
         """
-        observation, action, context = self._checked(observation, action, context, mask)
+        return self._observe(*self._checked(observation, action, context, mask), mask, key)
+
+    @eqx.filter_jit
+    def _observe(self, observation, action, context, mask, key) -> Prediction:
         x = _join(action, observation, context)
         initial = self.initial(_join(action, observation)[0])
-        shape = (*x.shape[:-1], self.settings.latent)
         noise = None
         if key is not None and self.settings.memory == "gatel0rd":
+            shape = (*x.shape[:-1], self.settings.latent)
             noise = self.settings.gate_noise * jax.random.normal(key, shape, x.dtype)
         memory = unroll(self.memory, x, initial, noise)
         predicted = self._ahead(observation, memory.output)
         has_next = _has_next(mask, x.shape[:-1])[..., None]
         next_observation = jnp.where(has_next, jnp.roll(observation, -1, axis=0), predicted.mean)
-        return Prediction(predicted, self.act(next_observation, memory.latent), initial, memory.latent, memory.gate)
+        actions = self._actions(next_observation, memory.latent)
+        return Prediction(predicted, actions, initial, memory.latent, memory.gate)
 
     def observe_closed(
         self,
@@ -184,6 +188,10 @@ class ForwardInverseModel(eqx.Module):
         check_finite("first_action", first_action)
         no_action = jnp.broadcast_to(first_action, (jnp.shape(observation)[0], *first_action.shape))
         observation, _, context = self._checked(observation, no_action, context, mask)
+        return self._observe_closed(observation, first_action, context, mask)
+
+    @eqx.filter_jit
+    def _observe_closed(self, observation, first_action, context, mask) -> Prediction:
         initial = self.initial(_join(first_action, observation[0]))
 
         def step(carry, at):
@@ -211,19 +219,27 @@ class ForwardInverseModel(eqx.Module):
         The length is that of `action` or `context`; a model with neither is told how many `steps`.
         """
         given = action if self.settings.action else context if self.settings.context else None
-        if given is None and not (isinstance(steps, int) and steps >= 1):
+        if given is not None:
+            length = jnp.shape(given)[0]
+        elif isinstance(steps, int) and steps >= 1:
+            length = steps
+        else:
             raise InputError("nothing given says how long to imagine: pass action, context or steps (1 or more)")
-        length = steps if given is None else jnp.shape(given)[0]
         shape = (length, *jnp.shape(first_observation))
-        _, action, context = self._checked(jnp.broadcast_to(first_observation, shape), action, context, None, shortest=1)
-        first = jnp.asarray(first_observation)
+        _, action, context = self._checked(
+            jnp.broadcast_to(first_observation, shape), action, context, None, shortest=1
+        )
+        return self._imagine(jnp.asarray(first_observation), action, context, length)
+
+    @eqx.filter_jit
+    def _imagine(self, first, action, context, length: int) -> Prediction:
         initial = self.initial(_join(None if action is None else action[0], first))
 
         def step(carry, at):
             latent, observation = carry
             action, context = at
             out = self.step(latent, observation, action, context)
-            return (out.latent, out.observation.mean), (out, self.act(out.observation.mean, out.latent))
+            return (out.latent, out.observation.mean), (out, self._actions(out.observation.mean, out.latent))
 
         _, (out, predicted) = jax.lax.scan(step, (initial, first), (action, context), length=length)
         return Prediction(out.observation, predicted, initial, out.latent, out.gate)
@@ -236,17 +252,27 @@ class ForwardInverseModel(eqx.Module):
         context: Float[Array, "*batch context"] | None = None,
     ) -> Step:
         """Takes in one observation and action: the new latent state and the predicted next observation."""
+        s, leading = self.settings, jnp.shape(latent)[:-1]
+        check_array("latent", latent, s.latent, None, "(..., latent)")
+        check_array("observation", observation, s.observation, leading, "(..., observation)")
+        if s.action:
+            check_array("action", action, s.action, leading, "(..., action)")
+        if s.context:
+            check_array("context", context, s.context, leading, "(..., context)")
         x = _join(action, observation, context)
         latent, gate = self.memory.step(x, latent)
         return Step(latent, gate, self._ahead(observation, self.memory.read(x, latent)))
 
     def act(
         self, next_observation: Float[Array, "*batch observation"], latent: Float[Array, "*batch latent"]
-    ) -> Gaussian | None:
-        """The next action, given what will then be seen; None for models without actions."""
+    ) -> Gaussian:
+        """The next action, given what will then be seen."""
         if self.inverse is None or self.inverse_gated is None:
-            return None
+            raise InputError("this model has no actions to predict: build it with preset(..., action=N)")
         return self.inverse(self.inverse_gated(_join(next_observation, latent)))
+
+    def _actions(self, next_observation, latent) -> Gaussian | None:
+        return None if self.inverse is None else self.act(next_observation, latent)
 
     def _ahead(self, observation, features) -> Gaussian:
         change = self.forward(features)
@@ -326,6 +352,7 @@ class EventModel(eqx.Module):
 
     @property
     def settings(self) -> ModelSettings:
+        """What both networks were built with."""
         return self.forward_inverse.settings
 
 
@@ -341,7 +368,7 @@ def forward_inverse_loss(
     beta: float = 0.5,
     mask: Bool[Array, "time *batch"] | None = None,
 ) -> Float[Array, ""]:
-    """The training loss: β-NLL of observations and actions, half each, plus `sparsity` (λ) times the share of open gates.
+    """The training loss: half the β-NLL of observations and of actions each, plus `sparsity` (λ) times the gate rate.
 
     A model without actions has its observations only. A GRU has no gates to close: train it with `sparsity=0`.
     """

@@ -5,12 +5,21 @@ sequence of batches go through the same code, as one matrix product.
 """
 
 from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
 from typing import Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
+
+
+@partial(jax.jit, static_argnums=(1, 2))  # one small program for each size, instead of several
+def _draw(key, inputs: int, outputs: int):
+    limit = inputs**-0.5
+    both = jax.random.uniform(key, (outputs, inputs + 1), minval=-limit, maxval=limit)
+    return both[:, :-1], both[:, -1]
 
 
 class Linear(eqx.Module):
@@ -20,10 +29,7 @@ class Linear(eqx.Module):
     bias: Float[Array, " outputs"]
 
     def __init__(self, inputs: int, outputs: int, *, key: PRNGKeyArray):
-        limit = inputs**-0.5 if inputs else 0.0
-        weight_key, bias_key = jax.random.split(key)
-        self.weight = jax.random.uniform(weight_key, (outputs, inputs), minval=-limit, maxval=limit)
-        self.bias = jax.random.uniform(bias_key, (outputs,), minval=-limit, maxval=limit)
+        self.weight, self.bias = _draw(key, inputs, outputs)
 
     def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
         return x @ self.weight.T + self.bias
@@ -38,7 +44,7 @@ class MLP(eqx.Module):
     def __init__(self, inputs: int, sizes: Sequence[int], *, tanh_last: bool, key: PRNGKeyArray):
         widths = (inputs, *sizes)
         keys = jax.random.split(key, max(len(sizes), 1))
-        self.layers = tuple(Linear(*pair, key=k) for pair, k in zip(zip(widths, widths[1:], strict=False), keys, strict=False))
+        self.layers = tuple(Linear(*pair, key=k) for pair, k in zip(pairwise(widths), keys, strict=False))
         self.tanh_last = tanh_last
 
     def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:

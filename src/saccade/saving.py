@@ -164,7 +164,9 @@ def _our_name(path, name: str) -> str:
     layer = re.fullmatch(r"(.+)\.(\d*[02468])", part)
     if layer and layer[1] in _ORIGINAL_MLPS:
         return f"{_ORIGINAL_MLPS[layer[1]]}.layers.{int(layer[2]) // 2}.{kind}"
-    raise FileError(f"{path} has a parameter {name!r}, which the authors' networks have not: wanted one of theirs, whole")
+    raise FileError(
+        f"{path} has a parameter {name!r}, which the authors' networks have not: wanted one of theirs, whole"
+    )
 
 
 def _sized(path, **sizes) -> ModelSettings:
@@ -222,7 +224,9 @@ def _read_safetensors(path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
         with safetensors.safe_open(path, framework="numpy") as file:
             return file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (safetensors.SafetensorError, TypeError) as error:
-        raise FileError(f"{path} is no complete safetensors file ({error}): it may be cut short; copy it again") from error
+        raise FileError(
+            f"{path} is no complete safetensors file ({error}): it may be cut short; copy it again"
+        ) from error
     except OSError as error:
         raise FileError(f"{path} cannot be read: {error.strerror or error}") from error
 
@@ -230,7 +234,9 @@ def _read_safetensors(path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
 def _read(path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     metadata, tensors = _read_safetensors(path)
     if "saccade" not in metadata:
-        raise FileError(f"{path} was not written by saccade: wanted a file of `save`; for the authors' use `load_original`")
+        raise FileError(
+            f"{path} was not written by saccade: wanted a file of `save`; for the authors' use `load_original`"
+        )
     damaged = FileError(f"{path} was changed or damaged after it was saved: copy it again from where it came")
     try:
         about = json.loads(metadata["saccade"])
@@ -245,7 +251,7 @@ def _read(path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 
 def _settings(path, given: Mapping[str, Any]) -> ModelSettings:
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
     known = {setting.name for setting in fields(ModelSettings)}
     if values.keys() != known:
         odd = ", ".join(sorted(values.keys() ^ known))

@@ -1,0 +1,3 @@
+from saccade.cli import main
+
+main()

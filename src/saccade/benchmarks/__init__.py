@@ -1,0 +1,1 @@
+"""Speed, measured: every benchmark is a function that returns a dictionary of numbers from one run."""

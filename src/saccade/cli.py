@@ -1,0 +1,297 @@
+"""The command line: parses, calls one function for each command, prints."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+import saccade
+from saccade.checks import InputError, SaccadeError
+
+app = typer.Typer(
+    help="Learns events from sensorimotor sequences without labels, and looks ahead by them.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+data = typer.Typer(help="Makes, inspects, shows and converts sequences.", no_args_is_help=True)
+bench = typer.Typer(help="Measures speed on this machine, as ratios within one run.", no_args_is_help=True)
+app.add_typer(data, name="data")
+app.add_typer(bench, name="bench")
+
+_INTERRUPTED = 130  # what Typer makes of Ctrl-C
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the target if it exists.")]
+Format = Annotated[str | None, typer.Option(help="Its format, where the name does not say it; see `data convert -h`.")]
+
+
+def main() -> None:
+    """Runs the command line; a user's mistake becomes one line and exit code 2."""
+    try:
+        code = app(prog_name="saccade", standalone_mode=False) or 0
+        if code == _INTERRUPTED:
+            print("saccade: stopped; what was finished is kept, the same command goes on from there", file=sys.stderr)
+        sys.exit(code)
+    except (SaccadeError, typer.TyperException) as error:
+        told = error.format_message() if isinstance(error, typer.TyperException) else str(error)
+        print(told if "\n" in told else f"saccade: {told}", file=sys.stderr)  # without arguments it is the help
+        sys.exit(2)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"saccade {saccade.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    pass
+
+
+# --- Demo ----------------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Argument(help="Where the sequences and pictures go.")] = Path("runs/demo"),
+) -> None:
+    """Makes real sequences of a robot, runs a model over one of each kind, and prints the events that it sees."""
+    from saccade.demo import run
+
+    with _Told() as told:
+        tables, pictures = run(folder, told)
+    for table in tables:
+        Console().print(table)
+    print("Pictures of the same sequences: " + ", ".join(map(str, pictures)))
+
+
+# --- Data ----------------------------------------------------------------------------------------------------------
+
+Count = Annotated[int, typer.Option(min=0, help="Sequences of each kind in this split; 0 leaves it out.")]
+
+
+@data.command("scripted")
+def data_scripted(
+    folder: Annotated[Path, typer.Argument(help="Where train, validation and test.safetensors go.")] = Path("data"),
+    train: Count = 3200,
+    validation: Count = 3200,
+    test: Count = 3200,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same bytes.")] = 42,
+    table: Annotated[tuple[float, float], typer.Option(help="Lowest and highest table, in metres.")] = (0.3, 0.5),
+    workers: Annotated[int | None, typer.Option(min=1, help="Threads; all cores by default.")] = None,
+) -> None:
+    """Makes scripted robot sequences of three kinds: reach-grasp-transport, point, stretch.
+
+    Interrupted, the same command goes on where it was. The result does not depend on the number of workers.
+    """
+    from saccade.worlds import dataset
+
+    per_kind = {
+        split: count for split, count in (("train", train), ("validation", validation), ("test", test)) if count
+    }
+    if not per_kind:
+        raise InputError("train, validation and test are all 0: wanted sequences in at least one of them")
+    with _Told() as told:
+        paths = dataset.make(folder, per_kind, seed=seed, table_height=table, workers=workers, progress=told)
+    for path in paths.values():
+        _print_summary(str(path), _summary(path))
+
+
+@data.command("info")
+def data_info(
+    path: Annotated[Path, typer.Argument(help="A file of sequences, or a folder of such files.")] = Path("data"),
+    format: Format = None,
+    as_json: AsJson = False,
+) -> None:
+    """Says what is inside: how many sequences, how long, of which kinds and events, in which ranges."""
+    files = sorted(path.glob("*.safetensors")) if path.is_dir() and format is None else []
+    summaries = {file.name: _summary(file, format) for file in files or [path]}
+    if as_json:
+        print(json.dumps(summaries if files else summaries[path.name], indent=2))
+        return
+    for name, summary in summaries.items():
+        _print_summary(name, summary)
+
+
+@data.command("preview")
+def data_preview(
+    path: Annotated[Path, typer.Argument(help="A file of Fetch sequences.")],
+    out: Annotated[Path, typer.Argument(help="The picture or film to write: .png, .gif or .mp4.")],
+    number: Annotated[int, typer.Option(min=0, help="Which sequence, counted from 0 (within its kind if given).")] = 0,
+    kind: Annotated[str | None, typer.Option(help="Only sequences of this kind.")] = None,
+    format: Format = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Draws one sequence: the robot, table, object and goal, with the event of each step if it is known."""
+    from saccade import formats
+    from saccade.worlds import rendering
+
+    chosen = formats.read(path, format)
+    if kind is not None:
+        chosen = chosen[kind]
+    if number >= len(chosen):
+        raise InputError(f"number is {number}: there are {len(chosen)} sequences, wanted 0 to {len(chosen) - 1}")
+    one = chosen[number]
+    events = () if one.event is None else [one.event_names[event] if event >= 0 else "" for event in one.event[0]]
+    height = one.columns.get("table_height")
+    steps = int(one.lengths[0])
+    rendering.save(
+        out,
+        one.observation[0, : steps + 1],
+        None if height is None else float(height[0]),
+        captions=events[:steps],
+        overwrite=overwrite,
+    )
+    print(f"{out} shows sequence {number}" + (f" of kind {kind}" if kind else "") + f", {steps} steps")
+
+
+@data.command("convert")
+def data_convert(
+    source: Annotated[Path, typer.Argument(help="A file or folder of sequences.")],
+    target: Annotated[Path, typer.Argument(help="The file to write.")],
+    source_format: Annotated[
+        str | None, typer.Option("--from", help="The source's format, if its name misleads.")
+    ] = None,
+    target_format: Annotated[
+        str | None, typer.Option("--to", help="The target's format, if its name misleads.")
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option(help="A reader's option, as name=value or name=one,two; repeatable.")
+    ] = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Reads sequences of any format and writes them in another.
+
+    Reads saccade (.safetensors), npz, csv, parquet, robomimic (.hdf5), minari (a folder), original (the authors'
+    folders) and apex (the authors' pickle, of which nothing is executed); writes the first five.
+    """
+    from saccade import formats
+
+    options: dict[str, Any] = {}
+    for given in option or []:
+        name, equals, value = given.partition("=")
+        if not equals:
+            raise InputError(f"option {given!r}: wanted name=value")
+        options[name] = int(value) if value.isdigit() else value.split(",") if "," in value else value
+    read = formats.read(source, source_format, **options)
+    formats.write(read, target, target_format, overwrite=overwrite)
+    print(f"{target} holds {len(read)} sequences, {int(read.lengths.sum())} steps")
+
+
+def _summary(path: Path, format: str | None = None) -> dict[str, Any]:
+    """What is in a file, every byte of it checked where the format allows."""
+    from saccade import formats, sequences
+
+    read = formats.read(path, format)
+    if path.suffix == ".safetensors":
+        sequences.verify(path)
+    return sequences.summarise(read)
+
+
+def _print_summary(name: str, summary: dict[str, Any]) -> None:
+    console = Console()
+    length = summary["length"]
+    span = f"{length['min']}" if length["min"] == length["max"] else f"{length['min']} to {length['max']}"
+    print(f"{name}: {summary['sequences']} sequences, {summary['steps']} steps, {span} each")
+    bad = summary["nan"] + summary["infinite"]
+    print(f"NaN or infinite values: {bad}" if bad else "no NaN or infinite values")
+    if discarded := summary["origin"].get("discarded"):
+        print("discarded tries: " + ", ".join(f"{kind} {count}" for kind, count in discarded.items()))
+    if summary["events"]:
+        events = list(dict.fromkeys(event for counts in summary["events"].values() for event in counts))
+        table = Table("kind", "sequences", *events, title="Steps of each event")
+        for kind, counts in summary["events"].items():
+            number = summary["kinds"][kind] if summary["kinds"] else summary["sequences"]
+            table.add_row(kind, str(number), *(str(counts.get(event, "")) for event in events))
+        console.print(table)
+    table = Table("dimension", "unit", "min", "max", "mean", "deviation", title="Ranges")
+    for dimensions in summary["dimensions"].values():
+        for name, numbers in dimensions.items():
+            table.add_row(
+                name, numbers["unit"], *(f"{numbers[key]:.4g}" for key in ("min", "max", "mean", "deviation"))
+            )
+    console.print(table)
+
+
+# --- Benchmarks ----------------------------------------------------------------------------------------------------
+
+
+@bench.command("unroll")
+def bench_unroll(
+    as_json: AsJson = False,
+    repeats: Annotated[int, typer.Option(min=1, help="How many times each way is timed, in turns.")] = 100,
+) -> None:
+    """GateL0RD over a batch of sequences, forward and backward: hand-written gradient against the plain scan."""
+    from saccade.benchmarks.unroll import benchmark
+
+    _print_numbers(benchmark(repeats=repeats), as_json)
+
+
+@bench.command("data")
+def bench_data(
+    as_json: AsJson = False,
+    sequences: Annotated[int, typer.Option(min=1, help="Sequences of each kind in a round.")] = 256,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of making and bare stepping, in turns.")] = 3,
+    workers: Annotated[int | None, typer.Option(min=1, help="Threads; all cores by default.")] = None,
+) -> None:
+    """Scripted sequences per second, and the share of the rate at which all cores can step the physics at all."""
+    from saccade.benchmarks.data import measure
+
+    _print_numbers(measure(sequences=sequences, rounds=rounds, workers=workers), as_json)
+
+
+def _print_numbers(numbers: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(numbers))
+        return
+    table = Table("measure", "value")
+    for name, value in numbers.items():
+        for part, number in value.items() if isinstance(value, dict) else [("", value)]:
+            shown = f"{number:.4g}" if isinstance(number, float) else str(number)
+            table.add_row(f"{name.replace('_', ' ')} {part}".strip(), shown)
+    Console().print(table)
+
+
+# --- Progress ------------------------------------------------------------------------------------------------------
+
+
+class _Told:
+    """A live line for each thing under way: share, count, rate and time left. Called with name, done, wanted."""
+
+    def __init__(self):
+        self._live = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(show_speed=False),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+        )
+        self._tasks: dict[str, Any] = {}
+
+    def __enter__(self) -> "_Told":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._tasks:
+            self._live.stop()
+
+    def __call__(self, name: str, done: int, wanted: int) -> None:
+        self._live.start()  # not before there is something to tell
+        if name not in self._tasks:
+            self._tasks[name] = self._live.add_task(name, total=wanted, rate="")
+        task = self._live.tasks[self._tasks[name]]
+        rate = f"{task.speed:.0f}/s" if task.speed else ""
+        self._live.update(task.id, completed=done, rate=rate)
