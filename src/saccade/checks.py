@@ -59,7 +59,7 @@ def check_finite(name: str, given: ArrayLike | None) -> None:
 
 
 def check_mask(mask: ArrayLike, leading: tuple[int, ...]) -> None:
-    """Raises unless `mask` says of every (time, ...) whether it exists, and every sequence starts at step 0 unbroken."""
+    """Raises unless `mask` says of each (time, ...) whether it exists, and every sequence starts at step 0 unbroken."""
     array = mask if isinstance(mask, Tracer) else np.asarray(mask)
     if array.dtype != bool or array.shape != leading:
         raise InputError(f"mask is {array.dtype} of shape {array.shape}: wanted bool of shape {leading}")
