@@ -19,7 +19,7 @@ def replacing(path: str | os.PathLike, *, overwrite: bool = False) -> Iterator[P
     The temporary file lies beside its target, so that a full disk or a missing permission shows while writing.
     """
     path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.parent / f".{path.name}.{os.getpid()}.tmp"
     try:
         if path.exists() and not overwrite:
             raise FileError(f"{path} exists already: choose another name, or overwrite it explicitly")

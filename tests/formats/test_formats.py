@@ -34,12 +34,13 @@ def test_sequences_with_nothing_extra_come_back_too(tmp_path, example, same, nam
 @pytest.mark.parametrize("name", WRITABLE)
 def test_a_format_can_be_named_where_the_path_does_not_tell(tmp_path, example, same, name):
     formats.write(example(), tmp_path / WRITABLE[name])
-    path = tmp_path / "unnamed"
-    (tmp_path / WRITABLE[name]).rename(path)
+    formats.write(example(), tmp_path / "unnamed", name)
     with pytest.raises(FileError, match="no known format"):
-        formats.read(path)
-    if name != "parquet":  # a table is told apart by its ending
-        assert same(example(), formats.read(path, name), without=LOST.get(name, ()))
+        formats.read(tmp_path / "unnamed")
+    assert same(example(), formats.read(tmp_path / "unnamed", name), without=LOST.get(name, ()))
+    path = tmp_path / "misleading.csv"
+    (tmp_path / WRITABLE[name]).rename(path)
+    assert same(example(), formats.read(path, name), without=LOST.get(name, ()))
 
 
 @pytest.mark.parametrize("name", WRITABLE)
@@ -96,6 +97,16 @@ def test_a_file_that_is_not_there_is_named(tmp_path, name):
         formats.read(tmp_path / WRITABLE[name])
     with pytest.raises(FileError, match=WRITABLE[name]):
         formats.read(tmp_path / WRITABLE[name], name)
+
+
+def test_a_path_that_the_system_refuses_is_named_in_one_line(tmp_path, example):
+    with pytest.raises(FileError, match=r"x cannot be read: File name too long$"):
+        formats.read(tmp_path / ("x" * 300))
+    for path in (".", "/"):  # names of nothing that could be written beside
+        with pytest.raises(FileError, match="exists already"):
+            formats.write(example(), path, "csv")
+        with pytest.raises(FileError, match="cannot be written"):
+            formats.write(example(), path, "csv", overwrite=True)
 
 
 def test_an_unknown_format_is_answered_with_the_known_ones(tmp_path, example):

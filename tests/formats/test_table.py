@@ -39,20 +39,20 @@ def test_rows_may_come_in_any_order(tmp_path, same):
     header, *rows = GOOD.splitlines()
     (tmp_path / "a.csv").write_text(GOOD)
     (tmp_path / "b.csv").write_text("\n".join([header, rows[1], rows[6], *rows[2:6], rows[0]]))
-    assert same(table.read(tmp_path / "a.csv"), table.read(tmp_path / "b.csv"), without=("origin",))
+    assert same(table.read_csv(tmp_path / "a.csv"), table.read_csv(tmp_path / "b.csv"), without=("origin",))
 
 
 def test_a_last_action_that_nothing_followed_is_dropped(tmp_path):
     complete = "\n".join(f"{line}0" if line.endswith(",") else line for line in GOOD.splitlines())
     (tmp_path / "a.csv").write_text(complete)
-    found = table.read(tmp_path / "a.csv")
+    found = table.read_csv(tmp_path / "a.csv")
     assert found.lengths.tolist() == [2, 3]
     assert found.action[1, :, 0].tolist() == [7, 8, 9]
 
 
 def test_columns_of_other_names_can_be_named(tmp_path):
     (tmp_path / "a.csv").write_text(GOOD.replace("observation.", "").replace("action.", ""))
-    found = table.read(tmp_path / "a.csv", observation=["y", "x"], action=["a"])
+    found = table.read_csv(tmp_path / "a.csv", observation=["y", "x"], action=["a"])
     assert found.observation_names == ("y", "x")
     assert found.action_names == ("a",)
     assert found.observation[1, :, 0].tolist() == [1, 2, 3, 4]
@@ -60,29 +60,29 @@ def test_columns_of_other_names_can_be_named(tmp_path):
 
 def test_what_pyarrow_writes_is_read(tmp_path, example, same):
     whole = example()
-    table.write(whole, tmp_path / "a.parquet")
+    table.write_parquet(whole, tmp_path / "a.parquet")
     content = pq.read_table(tmp_path / "a.parquet")
     assert content.column("action.action_0").null_count == len(whole)
     lost = ("observation_units", "action_units", "context_units", "entities", "origin")
     plain = content.replace_schema_metadata(None)
     plain = plain.set_column(plain.schema.get_field_index("kind"), "kind", plain.column("kind").dictionary_encode())
     pq.write_table(plain, tmp_path / "b.parquet", row_group_size=7)
-    assert same(whole, table.read(tmp_path / "b.parquet"), without=lost)
+    assert same(whole, table.read_parquet(tmp_path / "b.parquet"), without=lost)
     pyarrow.csv.write_csv(content, tmp_path / "c.csv")
-    assert same(whole, table.read(tmp_path / "c.csv"), without=lost)
+    assert same(whole, table.read_csv(tmp_path / "c.csv"), without=lost)
 
 
 def test_numbered_events_keep_their_numbers_as_names(tmp_path):
     content = {"sequence": [0, 0, 0], "step": [0, 1, 2], "event": [3, 5, None], "observation.x": [1.0, 2.0, 3.0]}
     pq.write_table(pa.table(content), tmp_path / "a.parquet")
-    found = table.read(tmp_path / "a.parquet")
+    found = table.read_parquet(tmp_path / "a.parquet")
     assert [found.event_names[index] for index in found.event[0]] == ["3", "5"]
 
 
 def test_a_long_table_is_written_in_one_piece(tmp_path, example, same):
     whole = example(2500, 2, ragged=False, event=None, event_names=())
-    table.write(whole, tmp_path / "a.csv")
-    assert same(whole, table.read(tmp_path / "a.csv"), without=("observation_units", "entities", "origin"))
+    table.write_csv(whole, tmp_path / "a.csv")
+    assert same(whole, table.read_csv(tmp_path / "a.csv"), without=("observation_units", "entities", "origin"))
 
 
 BROKEN = {
@@ -113,11 +113,11 @@ BROKEN = {
 def test_broken_tables_are_named_in_one_line(tmp_path, content, message):
     (tmp_path / "a.csv").write_text(content, encoding="latin1")
     with pytest.raises(FileError, match=rf"a\.csv.*{message}") as caught:
-        table.read(tmp_path / "a.csv")
+        table.read_csv(tmp_path / "a.csv")
     assert "\n" not in str(caught.value)
 
 
 def test_a_column_that_is_named_but_not_there_is_refused(tmp_path):
     (tmp_path / "a.csv").write_text(GOOD)
     with pytest.raises(FileError, match="no column 'z': wanted one of sequence, step"):
-        table.read(tmp_path / "a.csv", observation=["z"])
+        table.read_csv(tmp_path / "a.csv", observation=["z"])

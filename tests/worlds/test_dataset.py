@@ -136,6 +136,8 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(FileError, match=r"cannot be written to: .*; choose another folder"):
         dataset.make(tmp_path / "file" / "below", SMALL)
+    with pytest.raises(FileError, match="cannot be written to: File name too long; choose another folder"):
+        dataset.make(tmp_path / ("x" * 300), SMALL)
 
 
 def test_ctrl_c_is_one_line_and_keeps_what_is_done(tmp_path):

@@ -26,8 +26,8 @@ class Format:
 FORMATS = {
     "saccade": Format("this library's own file", own.load, own.save, (".safetensors",)),
     "npz": Format("NumPy archive", npz.read, npz.write, (".npz",)),
-    "csv": Format("table, one row per step", table.read, table.write, (".csv",)),
-    "parquet": Format("table, one row per step", table.read, table.write, (".parquet",)),
+    "csv": Format("table, one row per step", table.read_csv, table.write_csv, (".csv",)),
+    "parquet": Format("table, one row per step", table.read_parquet, table.write_parquet, (".parquet",)),
     "robomimic": Format("robomimic HDF5", robomimic.read, robomimic.write, (".hdf5", ".h5")),
     "minari": Format("Minari dataset, a folder", minari.read),
     "original": Format("the authors' folders grasp/, point/, stretch/", original.read),
@@ -65,19 +65,22 @@ def write(sequences: Sequences, path: str | os.PathLike, format: str | None = No
 
 def _guess(path: Path) -> str:
     """The name of the format that a path looks like."""
-    if not path.exists():
-        raise FileError(f"{path} does not exist: wanted a file or folder of sequences")
-    for name, one in FORMATS.items():
-        if path.suffix in one.suffixes and path.is_file():
-            return name
-    if path.is_dir():
-        if (path / "data" / "metadata.json").exists():
-            return "minari"
-        if (path / "obs.npy").exists() or any((path / name).is_dir() for name in ("grasp", "point", "stretch")):
-            return "original"
-    else:
-        with path.open("rb") as file:
-            if file.read(1) == b"\x80":  # how a pickle begins; the authors' file has no ending
-                return "apex"
+    try:
+        if not path.exists():
+            raise FileError(f"{path} does not exist: wanted a file or folder of sequences")
+        for name, one in FORMATS.items():
+            if path.suffix in one.suffixes and path.is_file():
+                return name
+        if path.is_dir():
+            if (path / "data" / "metadata.json").exists():
+                return "minari"
+            if (path / "obs.npy").exists() or any((path / name).is_dir() for name in ("grasp", "point", "stretch")):
+                return "original"
+        else:
+            with path.open("rb") as file:
+                if file.read(1) == b"\x80":  # how a pickle begins; the authors' file has no ending
+                    return "apex"
+    except OSError as error:
+        raise FileError(f"{path} cannot be read: {error.strerror or error}") from error
     known = ", ".join(f"{name} ({', '.join(one.suffixes) or one.about})" for name, one in FORMATS.items())
     raise FileError(f"{path} is of no known format: say which of {known}")

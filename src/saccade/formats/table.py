@@ -21,40 +21,35 @@ from saccade.sequences import Sequences, check_values, from_parts
 _CHUNK = 1000
 _WANTED = "a table with one row per step and columns sequence, step, observation.<name>, action.<name>"
 _GROUPS = ("observation", "action", "context")
+_Names = Sequence[str] | None
 
 
-def read(
-    path: str | os.PathLike,
-    *,
-    observation: Sequence[str] | None = None,
-    action: Sequence[str] | None = None,
-    context: Sequence[str] | None = None,
+def read_csv(
+    path: str | os.PathLike, *, observation: _Names = None, action: _Names = None, context: _Names = None
 ) -> Sequences:
-    """Sequences from a .csv or .parquet file; columns that are not named as we do it are given by their names.
+    """Sequences from a CSV file; columns that are not named as we do it are given by their names.
 
     Where the last row of each sequence has an action too, that action is dropped, as nothing shows what followed it.
     """
     path = Path(path)
-    given = {"observation": observation, "action": action, "context": context}
     with reading(path, _WANTED):
-        columns, about = _read_parquet(path) if path.suffix == ".parquet" else (_read_csv(path), None)
-        return _from_columns(path, columns, about, given)
+        given = {"observation": observation, "action": action, "context": context}
+        return _from_columns(path, "csv", _csv_columns(path), None, given)
 
 
-def write(sequences: Sequences, path: str | os.PathLike, *, overwrite: bool = False) -> None:
-    """Writes .csv or .parquet; only the latter keeps units, entities and origin."""
-    check_values(sequences)
+def read_parquet(
+    path: str | os.PathLike, *, observation: _Names = None, action: _Names = None, context: _Names = None
+) -> Sequences:
+    """Sequences from a Parquet file, in the same way as `read_csv`."""
     path = Path(path)
-    if path.suffix == ".parquet":
-        pa, pq = optional("pyarrow", "parquet"), optional("pyarrow.parquet", "parquet")
-        columns = _to_columns(sequences)
-        arrays = {
-            name: pa.array(values, from_pandas=True) for name, values in columns.items()
-        }  # NaN and None: no value
-        table = pa.table(arrays).replace_schema_metadata({"saccade": json.dumps(sequences.about(), sort_keys=True)})
-        with replacing(path, overwrite=overwrite) as temporary:
-            pq.write_table(table, temporary)
-        return
+    with reading(path, _WANTED):
+        given = {"observation": observation, "action": action, "context": context}
+        return _from_columns(path, "parquet", *_parquet_columns(path), given)
+
+
+def write_csv(sequences: Sequences, path: str | os.PathLike, *, overwrite: bool = False) -> None:
+    """Writes a CSV file; units, entities and origin are lost."""
+    check_values(sequences)
     with replacing(path, overwrite=overwrite) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         out = csv.writer(file)
         for start in range(0, len(sequences), _CHUNK):
@@ -63,6 +58,17 @@ def write(sequences: Sequences, path: str | os.PathLike, *, overwrite: bool = Fa
             if start == 0:
                 out.writerow(columns)
             out.writerows(zip(*(_cells(values) for values in columns.values()), strict=True))
+
+
+def write_parquet(sequences: Sequences, path: str | os.PathLike, *, overwrite: bool = False) -> None:
+    """Writes a Parquet file with everything in it."""
+    check_values(sequences)
+    pa, pq = optional("pyarrow", "parquet"), optional("pyarrow.parquet", "parquet")
+    columns = _to_columns(sequences)
+    arrays = {name: pa.array(values, from_pandas=True) for name, values in columns.items()}  # NaN and None: no value
+    table = pa.table(arrays).replace_schema_metadata({"saccade": json.dumps(sequences.about(), sort_keys=True)})
+    with replacing(path, overwrite=overwrite) as temporary:
+        pq.write_table(table, temporary)
 
 
 def _cells(values: np.ndarray) -> list[str]:
@@ -103,7 +109,7 @@ def _to_columns(sequences: Sequences) -> dict[str, np.ndarray]:
 # --- Reading -------------------------------------------------------------------------------------------------------
 
 
-def _read_csv(path: Path) -> dict[str, np.ndarray]:
+def _csv_columns(path: Path) -> dict[str, np.ndarray]:
     """Columns as texts."""
     with path.open(newline="", encoding="utf-8-sig") as file:
         rows = csv.reader(file, strict=True)
@@ -122,7 +128,7 @@ def _read_csv(path: Path) -> dict[str, np.ndarray]:
     return {name: np.array(cells, object) for name, cells in zip(header, columns, strict=True)}
 
 
-def _read_parquet(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any] | None]:
+def _parquet_columns(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any] | None]:
     pa, pq = optional("pyarrow", "parquet"), optional("pyarrow.parquet", "parquet")
     with path.open("rb") as file:
         # Without threads: one that still holds Python's file when Python ends would take the process down.
@@ -138,7 +144,7 @@ def _read_parquet(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any] | N
     return columns, None if about is None else json.loads(about)
 
 
-def _from_columns(path: Path, columns: dict[str, np.ndarray], about: dict | None, given: dict) -> Sequences:
+def _from_columns(path: Path, form: str, columns: dict[str, np.ndarray], about: dict | None, given: dict) -> Sequences:
     for name in ("sequence", "step"):
         if name not in columns:
             raise FileError(f"{path} has no column {name!r} but {', '.join(columns) or 'none'}: wanted {_WANTED}")
@@ -219,7 +225,7 @@ def _from_columns(path: Path, columns: dict[str, np.ndarray], about: dict | None
     for name in (name for name in columns if name.startswith("column.")):
         arrays[name] = _constant(path, name, _numbers(path, name, columns[name])[order], starts, rows)
     if about is None or any(names is not None for names in given.values()):
-        return from_parts(arrays, {**found, "origin": origin(path, path.suffix[1:])})
+        return from_parts(arrays, {**found, "origin": origin(path, form)})
     return from_parts(arrays, {**about, **found})
 
 

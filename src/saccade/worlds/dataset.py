@@ -135,7 +135,7 @@ def _finished(path: Path, origin: Mapping[str, Any]) -> Sequences | None:
 
 def _is_there(path: Path, origin: Mapping[str, Any]) -> bool:
     """Whether a file with these settings exists; raises if another one stands in its place."""
-    if not path.exists():
+    if not os.path.exists(path):  # and not Path.exists, which fails in a folder that may not be entered
         return False
     found = dict(sequences.load(path).origin)
     found.pop("discarded", None)
