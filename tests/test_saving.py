@@ -58,6 +58,12 @@ def test_the_same_model_gives_the_same_bytes(saved, tmp_path):
     assert saved.read_bytes() == (tmp_path / "again").read_bytes()
 
 
+def test_notes_with_numbers_for_keys_can_be_read_again(tmp_path):
+    save(SkipNetwork(SMALL, key=jax.random.key(0)), tmp_path / "model", loss={100: 0.1, 20: 0.2})
+    load(tmp_path / "model")
+    assert describe(tmp_path / "model")["notes"] == {"loss": {"100": 0.1, "20": 0.2}}
+
+
 def test_a_file_cut_short_anywhere_is_refused(saved, tmp_path):
     whole = saved.read_bytes()
     short = tmp_path / "short"

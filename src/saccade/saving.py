@@ -42,7 +42,7 @@ def save(model: Model, path: str | os.PathLike, *, overwrite: bool = False, **no
         "kind": type(model).__name__,
         "settings": asdict(model.settings),
         "made_by": provenance(),
-        "notes": notes,
+        "notes": json.loads(json.dumps(notes)),  # as they will be read: a key that is a number becomes a text
     }
     about["checksum"] = _checksum(about, tensors)
     with replacing(path, overwrite=overwrite) as temporary:
