@@ -1,5 +1,7 @@
 """The Fetch world takes the same steps as Gymnasium-Robotics' own, at any table height, however it is shared out."""
 
+import os
+
 import gymnasium
 import numpy as np
 import pytest
@@ -189,6 +191,13 @@ def test_a_kept_state_goes_on_exactly_as_before(world):
     np.testing.assert_array_equal(*ends)
     assert isinstance(kept[[0, 0, 1]], State)
     assert len(kept[[0, 0, 1]]) == 3
+
+
+def test_workers_are_the_cores_also_where_the_system_names_no_free_ones(monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)  # as on macOS
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    with Fetch() as world:
+        assert world.workers == 3
 
 
 @pytest.mark.parametrize("height", [0.05, 0.9, float("nan")])

@@ -151,6 +151,14 @@ def test_without_off_screen_graphics_one_line_names_the_package(monkeypatch):
     assert "\n" not in str(raised.value)
 
 
+def test_a_canvas_without_a_screen_is_noticed(monkeypatch):
+    for screen in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(screen, raising=False)
+    monkeypatch.setenv("MUJOCO_GL", "glfw")
+    with pytest.raises(FileError, match=r"no off-screen graphics work here \(glfw\)"):
+        Artist(SMALL)
+
+
 def test_an_existing_file_is_kept(artist, tmp_path):
     (tmp_path / "a.png").write_text("mine")
     with pytest.raises(FileError, match="exists already"):

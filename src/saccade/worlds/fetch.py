@@ -129,7 +129,7 @@ class Fetch:
     def __init__(self, workers: int | None = None):
         if workers is not None and workers < 1:
             raise InputError(f"workers is {workers}: wanted at least 1")
-        self.workers = workers or len(os.sched_getaffinity(0))
+        self.workers = workers or _cores()
         model = load_model()
         self._rigs = [Rig(model) for _ in range(self.workers)]
         self._pool = ThreadPoolExecutor(self.workers) if self.workers > 1 else None
@@ -236,6 +236,11 @@ class Fetch:
             return
         for running in [self._pool.submit(work, rig, turns) for rig in self._rigs[:count]]:
             running.result()
+
+
+def _cores() -> int:
+    """How many cores this process may use, or, where the system does not say that (macOS), how many there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _settle(rig: Rig, table_height: float) -> Home:

@@ -255,13 +255,17 @@ def _camera(table_height: float) -> mujoco.MjvCamera:
 def _find_canvas() -> Any:
     """The class of off-screen canvas that works on this machine, found by trying each in a process of its own.
 
-    Trying here would not do: the graphics library keeps to the first choice, even to one that failed.
+    Trying here would not do: the graphics library keeps to the first choice, even to one that failed. Nor would a
+    canvas alone: GLFW without a screen hands one out, with a mere warning, that nothing can be drawn on.
     """
     asked = os.environ.get("MUJOCO_GL", "").lower()
     for name in (asked,) if asked in ("egl", "osmesa", "glfw") else ("egl", "osmesa"):
         environment = {**os.environ, "MUJOCO_GL": name}
         environment.pop("PYOPENGL_PLATFORM", None)
-        trial = f"from mujoco.{name} import GLContext; GLContext(16, 16).make_current()"
+        trial = (
+            f"import mujoco, mujoco.{name}; canvas = mujoco.{name}.GLContext(16, 16); canvas.make_current(); "
+            "mujoco.MjrContext(mujoco.MjModel.from_xml_string('<mujoco/>'), 100)"
+        )
         if subprocess.run([sys.executable, "-c", trial], env=environment, capture_output=True).returncode == 0:
             os.environ.pop("PYOPENGL_PLATFORM", None)
             return importlib.import_module(f"mujoco.{name}").GLContext
