@@ -150,8 +150,7 @@ def test_agreement_of_nothing_is_undefined_not_perfect():
 def test_adjusted_rand_is_that_of_scikit_learn(pair):
     found, true = pair
     wanted = adjusted_rand_score(events.labels(true), events.labels(found))
-    if len(found) > 1:
-        assert events.adjusted_rand(found, true) == pytest.approx(wanted)
+    assert events.adjusted_rand(found, true) == pytest.approx(wanted)
 
 
 @given(boundary_pairs())
@@ -188,6 +187,17 @@ def test_agreement_over_many_sequences_is_the_sum_of_each_alone(case, tolerance)
         (lambda: events.episodes([True], [1.0, 2.0]), "strength"),
         (lambda: events.episodes([True], [1.0], gap=-1), "gap is -1"),
         (lambda: events.segments([True, False], np.zeros((3, 2))), "latent has shape"),
+        (lambda: events.segments([], np.zeros((0, 2))), "with at least one step"),
+        (lambda: events.openings(jnp.zeros(3)), r"gate has shape \(3,\): wanted \(time, ..., latent\)"),
+        (
+            lambda: events.boundaries(jnp.zeros((3, 2, 4)), jnp.ones((3, 1), bool)),
+            r"mask has shape \(3, 1\): wanted \(3, 2\), as gate has",
+        ),
+        (
+            lambda: events.skip_targets(jnp.zeros((4, 2)), jnp.ones(3, bool)),
+            r"boundary has shape \(3,\): wanted \(4,\), as observation has",
+        ),
+        (lambda: events.strength(jnp.zeros((3, 2)), jnp.zeros(3)), r"initial has shape \(3,\): wanted \(2,\)"),
         (lambda: events.skip_targets(jnp.zeros((1, 2)), jnp.ones(1, bool)), "length 1: wanted at least 2"),
         (
             lambda: events.skip_targets(jnp.zeros((2, 2)), jnp.ones(2, bool), from_opening="never"),

@@ -24,6 +24,10 @@ def openings(
     gate: Float[Array, "time *batch latent"], mask: Bool[Array, "time *batch"] | None = None
 ) -> Bool[Array, "time *batch"]:
     """The steps at which at least one gate opened."""
+    if gate.ndim < 2:
+        raise InputError(f"gate has shape {gate.shape}: wanted (time, ..., latent)")
+    if mask is not None:
+        _check_shape("mask", mask, gate.shape[:-1], "gate")
     opened = (gate > 0).any(-1)
     return opened if mask is None else opened & mask
 
@@ -32,9 +36,10 @@ def boundaries(
     gate: Float[Array, "time *batch latent"], mask: Bool[Array, "time *batch"] | None = None
 ) -> Bool[Array, "time *batch"]:
     """The steps that the skip network may predict: every opening, and each sequence's last step."""
+    opened = openings(gate, mask)
     exists = jnp.ones(gate.shape[:-1], bool) if mask is None else mask
     has_next = jnp.concatenate([exists[1:], jnp.zeros_like(exists[:1])])
-    return openings(gate, mask) | (exists & ~has_next)
+    return opened | (exists & ~has_next)
 
 
 def next_boundary(boundary: Bool[Array, "time *batch"]) -> Int[Array, "time_but_last *batch"]:
@@ -61,6 +66,7 @@ def skip_targets(
     check_choice("from_opening", from_opening, ("next_boundary", "next_step"))
     if len(observation) < 2:
         raise InputError(f"the sequence has length {len(observation)}: wanted at least 2 time steps to skip between")
+    _check_shape("boundary", boundary, observation.shape[:-1], "observation")
     at = next_boundary(boundary)
     if from_opening == "next_step":
         step = jnp.arange(len(at)).reshape(-1, *[1] * (boundary.ndim - 1))
@@ -72,7 +78,13 @@ def strength(
     latent: Float[Array, "time *batch latent"], initial: Float[Array, "*batch latent"]
 ) -> Float[Array, "time *batch"]:
     """How far the latent state moved at every step, summed over dimensions; 0 where every gate was closed."""
+    _check_shape("initial", initial, latent.shape[1:], "latent")
     return jnp.abs(jnp.diff(latent, axis=0, prepend=initial[None])).sum(-1)
+
+
+def _check_shape(name: str, given: Array, wanted: tuple[int, ...], of: str) -> None:
+    if jnp.shape(given) != wanted:
+        raise InputError(f"{name} has shape {jnp.shape(given)}: wanted {wanted}, as {of} has")
 
 
 # --- Segments and episodes, in NumPy -------------------------------------------------------------------------------
@@ -124,6 +136,8 @@ def segments(boundary: ArrayLike, latent: ArrayLike, mask: ArrayLike | None = No
     boundary, latent = np.asarray(boundary, bool), np.asarray(latent)
     if latent.shape[:-1] != boundary.shape:
         raise InputError(f"latent has shape {latent.shape}: wanted {(*boundary.shape, 'latent')}, as boundary has")
+    if not len(boundary):
+        raise InputError(f"boundary has shape {boundary.shape}: wanted (time, ...) with at least one step")
     exists = _exists(boundary, mask)
     begins = boundary & exists
     begins[0] = exists[0]
@@ -212,7 +226,7 @@ def adjusted_rand(found: ArrayLike, true: ArrayLike, *, mask: ArrayLike | None =
 
     both = pairs(shared).sum((1, 2))
     of_found, of_true = pairs(shared.sum(2)).sum(1), pairs(shared.sum(1)).sum(1)
-    by_chance = of_found * of_true / pairs(shared.sum((1, 2)))
+    by_chance = of_found * of_true / np.maximum(pairs(shared.sum((1, 2))), 1)  # a single step makes no pair
     most = (of_found + of_true) / 2
     same = most == by_chance  # both are one segment, or both cut every step off: nothing could agree better
     return np.where(same, 1.0, (both - by_chance) / np.where(same, 1, most - by_chance)).reshape(shape)
