@@ -38,6 +38,10 @@ class GateL0RD(eqx.Module):
         """The number of latent dimensions."""
         return self.recommend.layers[-1].weight.shape[-2]
 
+    def first_layers(self) -> list[Linear]:
+        """The layers that see the input."""
+        return [self.recommend.layers[0], self.gate.layers[0], self.output.value, self.output.gate]
+
     def step(
         self,
         x: Float[Array, "*batch inputs"],
@@ -74,6 +78,10 @@ class GRU(eqx.Module):
     def latent_size(self) -> int:
         """The number of latent dimensions."""
         return self.from_latent.weight.shape[-1]
+
+    def first_layers(self) -> list[Linear]:
+        """The layers that see the input."""
+        return [self.from_input]
 
     def step(
         self, x: Float[Array, "*batch inputs"], h: Float[Array, "*batch latent"], noise: None = None

@@ -4,6 +4,7 @@ Arrays are time-major, `(time, ..., feature)`, with any number of batch axes in 
 padded at their end and come with a `mask` that is true where a step exists; what stands in the padding is ignored.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
@@ -15,7 +16,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from saccade import events
 from saccade.checks import InputError, check_array, check_choice, check_finite, check_mask
 from saccade.memory import GRU, GateL0RD, unroll
-from saccade.networks import MLP, GatedLayer, Gaussian, GaussianNetwork, Squash, beta_nll
+from saccade.networks import MLP, GatedLayer, Gaussian, GaussianNetwork, Linear, Squash, beta_nll
 
 
 @dataclass(frozen=True)
@@ -356,6 +357,33 @@ class EventModel(eqx.Module):
         return self.forward_inverse.settings
 
 
+def on_standardised(
+    model: EventModel,
+    observation: tuple[Float[Array, " observation"], Float[Array, " observation"]],
+    action: tuple[Float[Array, " action"], Float[Array, " action"]],
+) -> EventModel:
+    """The model that does with plain inputs what this one does with standardised ones; given are means and scales.
+
+    Only weights and biases of first layers change: a network of (x - mean) / scale is a network of x. Predictions stay
+    in plain units throughout.
+    """
+    mean, scale = (jnp.concatenate(pair) for pair in zip(action, observation, strict=True))
+
+    def first(layer: Linear, mean, scale) -> Linear:
+        seen = layer.weight[:, : len(mean)] / scale
+        weight = jnp.concatenate([seen, layer.weight[:, len(mean) :]], axis=1)
+        return eqx.tree_at(lambda it: (it.weight, it.bias), layer, (weight, layer.bias - seen @ mean))
+
+    def changed(network: eqx.Module, where: Callable, mean, scale) -> Any:
+        return eqx.tree_at(where, network, [first(layer, mean, scale) for layer in where(network)])
+
+    inner = changed(model.forward_inverse, lambda m: [m.initial.layers[0], *m.memory.first_layers()], mean, scale)
+    if inner.inverse_gated is not None:
+        inner = changed(inner, lambda m: [m.inverse_gated.value, m.inverse_gated.gate], *observation)
+    skip = changed(model.skip, lambda s: s.network.first_layers(), *observation)
+    return eqx.tree_at(lambda m: (m.forward_inverse, m.skip), model, (inner, skip))
+
+
 # --- Losses and measures -------------------------------------------------------------------------------------------
 
 
@@ -365,7 +393,7 @@ def forward_inverse_loss(
     action: Float[Array, "time *batch action"] | None = None,
     *,
     sparsity: float | Float[Array, ""],
-    beta: float = 0.5,
+    beta: float | Float[Array, ""] = 0.5,
     mask: Bool[Array, "time *batch"] | None = None,
 ) -> Float[Array, ""]:
     """The training loss: half the β-NLL of observations and of actions each, plus `sparsity` (λ) times the gate rate.
@@ -382,7 +410,7 @@ def skip_loss(
     predicted: Gaussian,
     target: Float[Array, "time_but_last *batch observation"],
     *,
-    beta: float = 0.5,
+    beta: float | Float[Array, ""] = 0.5,
     mask: Bool[Array, "time *batch"] | None = None,
 ) -> Float[Array, ""]:
     """The skip network's training loss against `events.skip_targets`, of predictions for every step but the last."""
@@ -394,7 +422,7 @@ def observation_nll(
     predicted: Prediction,
     next_observation: Float[Array, "time *batch observation"],
     *,
-    beta: float = 0.0,
+    beta: float | Float[Array, ""] = 0.0,
     mask: Bool[Array, "time *batch"] | None = None,
 ) -> Float[Array, ""]:
     """How badly the observations t+1 were predicted: β-NLL, averaged over steps and sequences."""
@@ -405,7 +433,7 @@ def action_nll(
     predicted: Prediction,
     action: Float[Array, "time *batch action"] | None,
     *,
-    beta: float = 0.0,
+    beta: float | Float[Array, ""] = 0.0,
     mask: Bool[Array, "time *batch"] | None = None,
 ) -> Float[Array, ""]:
     """How badly the actions t+1 were predicted: β-NLL, averaged over the steps that have a next one."""

@@ -35,23 +35,15 @@ def save(model: Model, path: str | os.PathLike, *, overwrite: bool = False, **no
     """Writes one model with its settings, versions and `notes` (seed, recipe, ...; whatever JSON can hold)."""
     if type(model).__name__ not in _KINDS:
         raise InputError(f"cannot save a {type(model).__name__}: wanted one of {', '.join(_KINDS)}")
-    tensors = {name: np.asarray(array) for name, array in _named(model).items()}
+    tensors = named(model)
     _match(path, _skeleton(type(model), model.settings), tensors, InputError)
-    about = {
-        "version": FORMAT_VERSION,
-        "kind": type(model).__name__,
-        "settings": asdict(model.settings),
-        "made_by": provenance(),
-        "notes": json.loads(json.dumps(notes)),  # as they will be read: a key that is a number becomes a text
-    }
-    about["checksum"] = _checksum(about, tensors)
-    with replacing(path, overwrite=overwrite) as temporary:
-        temporary.write_bytes(safetensors.numpy.save(tensors, {"saccade": json.dumps(about)}))
+    about = {"kind": type(model).__name__, "settings": asdict(model.settings), "notes": notes}
+    write(path, tensors, about, overwrite=overwrite)
 
 
 def load(path: str | os.PathLike) -> Model:
     """The model that `save` wrote, checked to be whole and unchanged."""
-    about, tensors = _read(path)
+    about, tensors = read(path)
     if about.get("kind") not in _KINDS:
         raise FileError(f"{path} holds a {about.get('kind')!r}: wanted one of {', '.join(_KINDS)}")
     skeleton = _skeleton(_KINDS[about["kind"]], _settings(path, about["settings"]))
@@ -60,7 +52,7 @@ def load(path: str | os.PathLike) -> Model:
 
 def describe(path: str | os.PathLike) -> dict[str, Any]:
     """What a model file says of itself: kind, settings, notes, versions and the command that made it."""
-    return _read(path)[0]
+    return read(path)[0]
 
 
 def load_original(path: str | os.PathLike, *, context: int = 0) -> ForwardInverseModel | SkipNetwork | GateL0RD:
@@ -123,6 +115,40 @@ def load_original(path: str | os.PathLike, *, context: int = 0) -> ForwardInvers
     return _fill(path, _skeleton(ForwardInverseModel, settings), tensors)
 
 
+# --- Any numbers with a description --------------------------------------------------------------------------------
+
+
+def write(
+    path: str | os.PathLike, tensors: Mapping[str, np.ndarray], about: Mapping[str, Any], *, overwrite: bool = False
+) -> None:
+    """Writes arrays and a description to one safetensors file, with versions, command and a checksum of it all."""
+    # The description as it will be read: a key that is a number becomes a text.
+    whole = json.loads(json.dumps({**about, "version": FORMAT_VERSION, "made_by": provenance()}))
+    whole["checksum"] = _checksum(whole, tensors)
+    with replacing(path, overwrite=overwrite) as temporary:
+        temporary.write_bytes(safetensors.numpy.save(dict(tensors), {"saccade": json.dumps(whole)}))
+
+
+def read(path: str | os.PathLike) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The description and the arrays that `write` wrote, checked to be whole and unchanged."""
+    metadata, tensors = _read_safetensors(path)
+    if "saccade" not in metadata:
+        raise FileError(
+            f"{path} was not written by saccade: wanted a file of `save`; for the authors' use `load_original`"
+        )
+    damaged = FileError(f"{path} was changed or damaged after it was saved: copy it again from where it came")
+    try:
+        about = json.loads(metadata["saccade"])
+        version, checksum = about["version"], about["checksum"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise damaged from error
+    if version != FORMAT_VERSION:
+        raise FileError(f"{path} has format version {version}: this saccade reads version {FORMAT_VERSION}; update it")
+    if checksum != _checksum(about, tensors):
+        raise damaged
+    return about, tensors
+
+
 # What the authors call the parts: MLPs, whose layers they number 0, 2, 4, ..., and single layers.
 _ORIGINAL_MLPS = {
     "warm_up_network_list.0": "initial",
@@ -179,10 +205,18 @@ def _sized(path, **sizes) -> ModelSettings:
 # --- Trees, names and checks ---------------------------------------------------------------------------------------
 
 
-def _named(tree) -> dict[str, Any]:
-    """The arrays of a model by name, such as `forward_inverse.memory.gate.layers.0.weight`."""
+def named(tree) -> dict[str, Any]:
+    """The arrays of a model by name, such as `forward_inverse.memory.gate.layers.0.weight`, as NumPy arrays.
+
+    Shapes without numbers stay as they are.
+    """
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
-    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
+    return {
+        jax.tree_util.keystr(path, simple=True, separator="."): leaf
+        if isinstance(leaf, jax.ShapeDtypeStruct)
+        else np.asarray(leaf)
+        for path, leaf in leaves
+    }
 
 
 def _skeleton(kind: type[M], settings: ModelSettings) -> M:
@@ -192,21 +226,26 @@ def _skeleton(kind: type[M], settings: ModelSettings) -> M:
 
 def _match(path, skeleton, tensors: Mapping[str, np.ndarray], error: type[Exception]) -> None:
     """Raises unless the tensors are those of the skeleton, no more and no fewer, in shape and kind."""
-    wanted = _named(skeleton)
+    wanted = named(skeleton)
     for name in sorted(wanted.keys() ^ tensors.keys()):
         raise error(f"{path}: parameter {name} is {'missing' if name in wanted else 'too many'} for these settings")
     for name, array in tensors.items():
         if array.shape != wanted[name].shape:
             raise error(f"{path}: {name} has shape {array.shape}, wanted {wanted[name].shape} by the settings")
-        if array.dtype not in (np.float32, np.float64):
+        # Models may be single or double; whatever else there is must be as it was.
+        if array.dtype != wanted[name].dtype and array.dtype not in (np.float32, np.float64):
             raise error(f"{path}: {name} holds {array.dtype}, wanted float32 or float64")
 
 
-def _fill(path, skeleton: M, tensors: Mapping[str, np.ndarray]) -> M:
+def fill(path, skeleton: M, tensors: Mapping[str, np.ndarray]) -> M:
+    """The tree of a skeleton's shapes with these arrays; raises a `FileError` naming the file if they do not fit."""
     _match(path, skeleton, tensors, FileError)
-    leaves = [tensors[name] for name in _named(skeleton)]
-    leaves = [jnp.asarray(array, jax.dtypes.canonicalize_dtype(array.dtype)) for array in leaves]
-    return jax.tree.unflatten(jax.tree.structure(skeleton), leaves)
+    return jax.tree.unflatten(jax.tree.structure(skeleton), [tensors[name] for name in named(skeleton)])
+
+
+def _fill(path, skeleton: M, tensors: Mapping[str, np.ndarray]) -> M:
+    filled = fill(path, skeleton, tensors)
+    return jax.tree.map(lambda array: jnp.asarray(array, jax.dtypes.canonicalize_dtype(array.dtype)), filled)
 
 
 def _checksum(about: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> str:
@@ -229,25 +268,6 @@ def _read_safetensors(path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
         ) from error
     except OSError as error:
         raise FileError(f"{path} cannot be read: {error.strerror or error}") from error
-
-
-def _read(path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    metadata, tensors = _read_safetensors(path)
-    if "saccade" not in metadata:
-        raise FileError(
-            f"{path} was not written by saccade: wanted a file of `save`; for the authors' use `load_original`"
-        )
-    damaged = FileError(f"{path} was changed or damaged after it was saved: copy it again from where it came")
-    try:
-        about = json.loads(metadata["saccade"])
-        version, checksum = about["version"], about["checksum"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise damaged from error
-    if version != FORMAT_VERSION:
-        raise FileError(f"{path} has format version {version}: this saccade reads version {FORMAT_VERSION}; update it")
-    if checksum != _checksum(about, tensors):
-        raise damaged
-    return about, tensors
 
 
 def _settings(path, given: Mapping[str, Any]) -> ModelSettings:

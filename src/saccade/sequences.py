@@ -623,12 +623,7 @@ def _chunks(sequences: Sequences, group: str) -> Iterator[tuple[int, np.ndarray,
 def save(sequences: Sequences, path: str | os.PathLike, *, overwrite: bool = False) -> None:
     """Writes sequences to one safetensors file: the same content and origin give the same bytes."""
     check_values(sequences)
-    # Wide types first, so that every tensor is aligned in the file.
-    arrays = dict(sorted(sequences.arrays().items(), key=lambda item: (-item[1].itemsize, item[0])))
-    digest = hashlib.sha256()
-    for array in arrays.values():
-        for piece in _pieces(array):
-            digest.update(piece)
+    arrays = _ordered(sequences)
     names = {np.dtype(kind): name for name, kind in _DTYPES.items()}
     about = {
         "version": FORMAT_VERSION,
@@ -636,7 +631,7 @@ def save(sequences: Sequences, path: str | os.PathLike, *, overwrite: bool = Fal
         "counts": {"sequences": len(sequences), "steps": int(sequences.lengths.sum())},
         "about": sequences.about(),
         "tensors": {name: [names[array.dtype], list(array.shape)] for name, array in arrays.items()},
-        "data_checksum": digest.hexdigest(),
+        "data_checksum": checksum(sequences),
     }
     about["checksum"] = _checksum(about)
     header: dict[str, Any] = {"__metadata__": {"saccade": json.dumps(about, sort_keys=True)}}
@@ -684,6 +679,20 @@ def verify(path: str | os.PathLike) -> None:
         file.seek(start)
         if hashlib.file_digest(file, "sha256").hexdigest() != about["data_checksum"]:
             raise _damaged(path)
+
+
+def checksum(sequences: Sequences) -> str:
+    """A text that differs for different numbers: what `verify` checks a file against."""
+    digest = hashlib.sha256()
+    for array in _ordered(sequences).values():
+        for piece in _pieces(array):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def _ordered(sequences: Sequences) -> dict[str, np.ndarray]:
+    """The arrays as they stand in a file: wide types first, so that every one is aligned."""
+    return dict(sorted(sequences.arrays().items(), key=lambda item: (-item[1].itemsize, item[0])))
 
 
 def describe(path: str | os.PathLike) -> dict[str, Any]:

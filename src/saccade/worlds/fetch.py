@@ -10,7 +10,6 @@ of 2 ms per action, the hand pulled by a weld towards a point the action sets.
 
 import copy
 import itertools
-import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ import mujoco
 import numpy as np
 
 from saccade.checks import FileError, InputError, check_choice
+from saccade.machine import cores
 
 OBSERVATION = (
     *("hand_x", "hand_y", "hand_z", "object_x", "object_y", "object_z"),
@@ -129,7 +129,7 @@ class Fetch:
     def __init__(self, workers: int | None = None):
         if workers is not None and workers < 1:
             raise InputError(f"workers is {workers}: wanted at least 1")
-        self.workers = workers or _cores()
+        self.workers = workers or cores()
         model = load_model()
         self._rigs = [Rig(model) for _ in range(self.workers)]
         self._pool = ThreadPoolExecutor(self.workers) if self.workers > 1 else None
@@ -236,11 +236,6 @@ class Fetch:
             return
         for running in [self._pool.submit(work, rig, turns) for rig in self._rigs[:count]]:
             running.result()
-
-
-def _cores() -> int:
-    """How many cores this process may use, or, where the system does not say that (macOS), how many there are."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _settle(rig: Rig, table_height: float) -> Home:

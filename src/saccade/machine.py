@@ -1,0 +1,32 @@
+"""The machine that everything runs on: its cores, and JAX made ready for them."""
+
+import os
+from contextlib import suppress
+
+
+def cores() -> int:
+    """How many cores this process may use, or, where the system does not say that (macOS), how many there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def prepare() -> None:
+    """Gives JAX one single-threaded device for each core; to be called before anything is computed.
+
+    Models of these sizes train almost twice as fast when every core has its own than when all cores share each
+    product. Where something has been computed already, or JAX uses other devices than CPUs, nothing changes.
+    """
+    import jax
+
+    flags = os.environ.get("XLA_FLAGS", "")
+    if "xla_cpu_multi_thread_eigen" not in flags:
+        os.environ["XLA_FLAGS"] = f"{flags} --xla_cpu_multi_thread_eigen=false".strip()
+    with suppress(RuntimeError):  # too late: JAX has started
+        jax.config.update("jax_num_cpu_devices", cores())
+
+
+def devices() -> str:
+    """What JAX computes on, in words."""
+    import jax
+
+    found = jax.local_devices()
+    return f"{len(found)} × {found[0].device_kind}"
