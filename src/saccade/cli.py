@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,8 +21,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 data = typer.Typer(help="Makes, inspects, shows and converts sequences.", no_args_is_help=True)
+runs = typer.Typer(
+    help="Looks at trainings: which there are, where they stand, how they compare.", no_args_is_help=True
+)
 bench = typer.Typer(help="Measures speed on this machine, as ratios within one run.", no_args_is_help=True)
 app.add_typer(data, name="data")
+app.add_typer(runs, name="runs")
 app.add_typer(bench, name="bench")
 
 _INTERRUPTED = 130  # what Typer makes of Ctrl-C
@@ -38,6 +43,9 @@ def main() -> None:
         if code == _INTERRUPTED:
             print("saccade: stopped; what was finished is kept, the same command goes on from there", file=sys.stderr)
         sys.exit(code)
+    except OSError as error:  # of a path that cannot even be looked at
+        print(f"saccade: {error.filename}: {error.strerror or error}; choose another path", file=sys.stderr)
+        sys.exit(2)
     except (SaccadeError, typer.TyperException) as error:
         told = error.format_message() if isinstance(error, typer.TyperException) else str(error)
         print(told if "\n" in told else f"saccade: {told}", file=sys.stderr)  # without arguments it is the help
@@ -211,6 +219,7 @@ def _print_summary(name: str, summary: dict[str, Any]) -> None:
     if summary["events"]:
         events = list(dict.fromkeys(event for counts in summary["events"].values() for event in counts))
         table = Table("kind", "sequences", *events, title="Steps of each event")
+        table.columns[0].no_wrap = True
         for kind, counts in summary["events"].items():
             number = summary["kinds"][kind] if summary["kinds"] else summary["sequences"]
             table.add_row(kind, str(number), *(str(counts.get(event, "")) for event in events))
@@ -222,6 +231,170 @@ def _print_summary(name: str, summary: dict[str, Any]) -> None:
                 name, numbers["unit"], *(f"{numbers[key]:.4g}" for key in ("min", "max", "mean", "deviation"))
             )
     console.print(table)
+
+
+# --- Training ------------------------------------------------------------------------------------------------------
+
+Run = Annotated[Path, typer.Argument(help="The run's folder.")]
+
+
+@app.command()
+def train(
+    run: Annotated[Path, typer.Argument(help="The run's folder: checkpoints, metrics and models go there.")],
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="A folder with train and validation.safetensors, or one file of any format, a fifth of which is then "
+            "held out; `data` by default."
+        ),
+    ] = None,
+    recipe: Annotated[str, typer.Option(help="`fast` (20,000 updates) or `paper` (1.5 million): docs/recipes.md.")] = (
+        "fast"
+    ),
+    change: Annotated[
+        list[str] | None, typer.Option("--set", help="A recipe's setting, as updates=5000; repeatable.")
+    ] = None,
+    preset: Annotated[str, typer.Option(help="The networks' sizes: `paper`, or `original`, the authors' code.")] = (
+        "paper"
+    ),
+    latent: Annotated[int | None, typer.Option(min=1, help="Latent dimensions; the preset's by default.")] = None,
+    sparsity: Annotated[
+        list[float] | None, typer.Option(help="λ: how costly an open gate is; repeatable; 1 by default.")
+    ] = None,
+    gru: Annotated[bool, typer.Option("--gru", help="The GRU too, which has no gates.")] = False,
+    seeds: Annotated[str, typer.Option(help="Seeds, as 5 or 5-14 or 5,7,9: each is a model of its own.")] = "5",
+    per_group: Annotated[
+        int | None, typer.Option(min=1, help="Most models in one program; all of the same shapes by default.")
+    ] = None,
+    engine: Annotated[str, typer.Option(help="`local`, or `ray`: a cluster, see docs/cluster.md.")] = "local",
+    address: Annotated[str | None, typer.Option(help="Where the Ray cluster is, as `auto` or host:port.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run as it was begun.")] = False,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard files too.")] = False,
+) -> None:
+    """Trains models on sequences: all λ and seeds together, on all cores or a GPU.
+
+    Interrupted, killed or switched off, it goes on where it was: by the same command, or by `saccade train RUN
+    --resume`. Models are kept at every evaluation in RUN/models, metrics in RUN/group-*/metrics.csv.
+    """
+    from saccade import machine, training
+    from saccade.checks import check_choice
+
+    check_choice("engine", engine, ("local", "ray"))
+    if engine == "local":
+        machine.prepare()
+        chosen = None
+    else:
+        from saccade.training import cluster
+
+        chosen = cluster.engine(address)
+    wanted = []
+    if not resume:
+        recipe_ = training.recipe(recipe, **dict(_change(given) for given in change or []))
+        sizes = training.load_data(data or Path("data"))[0].sizes
+        settings = saccade.preset(preset, **sizes, **({} if latent is None else {"latent": latent}))
+        wanted = training.members(
+            recipe_, settings=settings, sparsities=sparsity or [1.0], gru=gru, seeds=_numbers("seeds", seeds)
+        )
+    with _Trained(run, tensorboard) as told:
+        if resume:
+            finished = training.resume(run, data=data, engine=chosen, tell=told)
+        else:
+            finished = training.train(run, wanted, data or Path("data"), per_group=per_group, engine=chosen, tell=told)
+    if not finished:
+        print(f"saccade: stopped and saved; go on by: saccade train {run} --resume", file=sys.stderr)
+        raise typer.Exit(_INTERRUPTED)
+    _print_comparison([run])
+
+
+@runs.command("list")
+def runs_list(
+    folder: Annotated[Path, typer.Argument(help="Where runs lie, at any depth.")] = Path("runs"),
+    as_json: AsJson = False,
+) -> None:
+    """Which runs there are, and how far each is."""
+    from saccade import training
+
+    found = [path.parent for path in sorted(folder.rglob("run.json"))]
+    states = {str(run): training.status(run) for run in found}
+    if as_json:
+        print(json.dumps(states, indent=2))
+        return
+    if not found:
+        print(f"no runs in {folder}: `saccade train {folder}/mine` begins one")
+        return
+    table = Table("run", "group", "updates", "state")
+    for run, groups in states.items():
+        for group in groups:
+            table.add_row(run, group["title"], f"{group['update']:,} of {group['updates']:,}", group["state"])
+    Console().print(table)
+
+
+@runs.command("status")
+def runs_status(run: Run, as_json: AsJson = False) -> None:
+    """Where a run stands: each group's updates, and the newest measures."""
+    from saccade import training
+
+    known, groups = training.about(run), training.status(run)
+    if as_json:
+        print(json.dumps({"run": str(run), "made_by": known["made_by"], "groups": groups}, indent=2))
+        return
+    print(f"{run}: on {known['data']}, begun by `{known['made_by']['command']}`")
+    table = Table("group", "models", "updates", "state")
+    for group in groups:
+        updates = f"{group['update']:,} of {group['updates']:,}"
+        table.add_row(str(group["group"]), group["title"], updates, group["state"])
+    Console().print(table)
+    _print_comparison([run])
+
+
+@runs.command("compare")
+def runs_compare(run: Annotated[list[Path], typer.Argument(help="Runs' folders.")], as_json: AsJson = False) -> None:
+    """The newest measures on validation data, for every recipe and λ: mean and standard deviation over seeds."""
+    from saccade import training
+
+    if as_json:
+        print(json.dumps([{"run": str(one), **row} for one in run for row in training.compare(one)], indent=2))
+        return
+    _print_comparison(run)
+
+
+def _print_comparison(runs: list[Path]) -> None:
+    from saccade import training
+
+    rows = [(str(run), row) for run in runs for row in training.compare(run)]
+    if not rows:
+        return
+    measures = dict(zip(training.COMPARED, ("obs MSE", "act MSE", "gates", "skip MSE"), strict=True))
+    which = ["run"] if len(runs) > 1 else []
+    table = Table(*which, "models", "seeds", "updates", *measures.values(), title="mean ± deviation over seeds")
+    for run, row in rows:
+        memory = f"λ = {row['sparsity']:g}" if row["memory"] == "gatel0rd" else row["memory"].upper()
+        numbers = [f"{row[name]['mean']:.2g} ±{row[name]['deviation']:.1g}" if name in row else "" for name in measures]
+        models = f"{row['recipe']} {memory}"
+        table.add_row(*([run] if which else []), models, str(row["seeds"]), f"{row['update']:,}", *numbers)
+    Console().print(table)
+
+
+def _change(given: str) -> tuple[str, Any]:
+    name, equals, text = given.partition("=")
+    if not equals:
+        raise InputError(f"--set {given}: wanted name=value, as updates=5000")
+    try:
+        return name, json.loads({"None": "null", "True": "true", "False": "false"}.get(text, text))
+    except ValueError:
+        return name, text
+
+
+def _numbers(name: str, given: str) -> list[int]:
+    """Whole numbers from a text such as 5, 5-14 or 5,7,9."""
+    try:
+        found: list[int] = []
+        for part in given.split(","):
+            first, dash, last = part.partition("-")
+            found += range(int(first), int(last) + 1) if dash else [int(first)]
+        return found
+    except ValueError as error:
+        raise InputError(f"{name} is {given!r}: wanted whole numbers, as 5 or 5-14 or 5,7,9") from error
 
 
 # --- Benchmarks ----------------------------------------------------------------------------------------------------
@@ -249,6 +422,41 @@ def bench_data(
     from saccade.benchmarks.data import measure
 
     _print_numbers(measure(sequences=sequences, rounds=rounds, workers=workers), as_json)
+
+
+@bench.command("train")
+def bench_train(
+    as_json: AsJson = False,
+    data: Annotated[Path, typer.Option(help="A folder with train and validation.safetensors.")] = Path("data"),
+    models: Annotated[str, typer.Option(help="How many models at once, as 1,2,10.")] = "1,2,10",
+    presets: Annotated[str, typer.Option(help="Which sizes of networks.")] = "paper,original",
+    repeats: Annotated[int, typer.Option(min=1, help="How many times each is timed; the median counts.")] = 3,
+) -> None:
+    """Milliseconds for an update of a model, and the share of this machine's matrix-product rate that this reaches."""
+    from saccade import machine
+
+    machine.prepare()
+    from saccade.benchmarks.train import benchmark
+
+    with _Told() as told:
+        numbers = benchmark(
+            data, models=_numbers("models", models), presets=presets.split(","), repeats=repeats, progress=told
+        )
+    if as_json:
+        print(json.dumps(numbers))
+        return
+    print(f"{numbers['devices']}: matrix products at {numbers['matmul_gflops']:.0f} GFLOP/s in all")
+    table = Table("preset", "models", "skip network", "ms per update and model", "share of rate", "peak MiB")
+    for row in numbers["rows"]:
+        table.add_row(
+            row["preset"],
+            str(row["models"]),
+            row["skip"],
+            f"{row['ms_per_update_per_model']:.2f}",
+            f"{row['share_of_matmul_rate']:.2f}",
+            f"{row['peak_mib']:.0f}",
+        )
+    Console().print(table)
 
 
 def _print_numbers(numbers: dict[str, Any], as_json: bool) -> None:
@@ -295,3 +503,55 @@ class _Told:
         task = self._live.tasks[self._tasks[name]]
         rate = f"{task.speed:.0f}/s" if task.speed else ""
         self._live.update(task.id, completed=done, rate=rate)
+
+
+class _Trained:
+    """A live line for each group in training: updates, rate, time left, and what the models can do. Called with it."""
+
+    def __init__(self, run: Path, tensorboard: bool):
+        console = Console(stderr=True)
+        self._live = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[measures]}"),
+            console=console,
+        )
+        self._plain = not console.is_terminal
+        self._tasks: dict[str, Any] = {}
+        self._told = 0.0
+        self._board = None
+        if tensorboard:
+            from saccade.training.board import Board
+
+            self._board = Board(run)
+
+    def __enter__(self) -> "_Trained":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._tasks:
+            self._live.stop()
+
+    def __call__(self, at: Any) -> None:
+        if self._board:
+            self._board()
+        if at.group not in self._tasks:
+            if not self._plain:
+                self._live.start()
+            # Counted from here: what an earlier sitting did says nothing of this one's rate.
+            self._tasks[at.group] = self._live.add_task(
+                at.group, total=at.updates, completed=at.update, rate="", measures=""
+            )
+        task = self._live.tasks[self._tasks[at.group]]
+        self._live.update(task.id, completed=at.update)
+        rate = f"{task.speed:.1f} updates/s" if task.speed else ""
+        shown = {"loss": "loss", "observation_mse": "obs MSE", "action_mse": "act MSE", "gate_rate": "gates"}
+        measures = "  ".join(f"{text} {at.measures[name]:.2g}" for name, text in shown.items() if name in at.measures)
+        self._live.update(task.id, rate=rate, measures=measures)
+        if self._plain and (time.monotonic() - self._told > 30 or at.update == at.updates):
+            self._told = time.monotonic()
+            left = f", {task.time_remaining:.0f} s left" if task.time_remaining else ""
+            print(f"{at.group}: {at.update}/{at.updates} {rate}{left}  {measures}", file=sys.stderr, flush=True)

@@ -119,21 +119,29 @@ def update(
         )
         return told, measure(predicted, batch.next_observation, batch.action, mask=batch.mask)
 
-    (value, measures), gradient = jax.value_and_grad(loss, has_aux=True)(training.model.forward_inverse)
-    rates = _schedule(numbers, number, recipe)
-    steps, moments = _optimiser(numbers.clip, numbers.epsilon).update(gradient, training.moments)
-    forward_inverse = _descend(training.model.forward_inverse, steps, rates * numbers.learning_rate)
+    def descend(network, gradient, moments, clip, learning_rate):
+        steps, moments = _optimiser(clip, numbers.epsilon).update(gradient, moments)
+        rate = _schedule(numbers, number, recipe) * learning_rate
+        return jax.tree.map(lambda parameter, step: parameter - rate * step, network, steps), moments
 
-    def skip_value(skip):
-        model = _plain(eqx.tree_at(lambda it: it.skip, training.model, skip), data, recipe)
+    now = training.model
+    (value, measures), gradient = jax.value_and_grad(loss, has_aux=True)(now.forward_inverse)
+    met = {"loss": value, "gradient_norm": optax.global_norm(gradient), **measures}
+    forward_inverse, moments = descend(
+        now.forward_inverse, gradient, training.moments, numbers.clip, numbers.learning_rate
+    )
+
+    def loss_of_skip(skip):
+        model = _plain(eqx.tree_at(lambda it: it.skip, now, skip), data, recipe)
         return _skip_loss(model, batch, recipe, numbers.beta, skip_key)
 
-    skip_told, gradient_of_skip = jax.value_and_grad(skip_value)(training.model.skip)
-    steps, skip_moments = _optimiser(numbers.skip_clip, numbers.epsilon).update(gradient_of_skip, training.skip_moments)
-    skip = _descend(training.model.skip, steps, rates * numbers.skip_learning_rate)
-
-    model = eqx.tree_at(lambda it: (it.forward_inverse, it.skip), training.model, (forward_inverse, skip))
-    met = {"loss": value, "skip_loss": skip_told, "gradient_norm": optax.global_norm(gradient), **measures}
+    skip, skip_moments, met["skip_loss"] = now.skip, training.skip_moments, jnp.zeros(())
+    if recipe.skip_steps != 0:
+        met["skip_loss"], gradient = jax.value_and_grad(loss_of_skip)(now.skip)
+        skip, skip_moments = descend(
+            now.skip, gradient, training.skip_moments, numbers.skip_clip, numbers.skip_learning_rate
+        )
+    model = eqx.tree_at(lambda it: (it.forward_inverse, it.skip), now, (forward_inverse, skip))
     return Training(model, moments, skip_moments), met
 
 
@@ -182,10 +190,6 @@ def _plain(model: EventModel, data: Data, recipe: Recipe) -> EventModel:
 
 def _optimiser(clip, epsilon) -> Any:
     return optax.chain(optax.clip_by_global_norm(clip), optax.scale_by_adam(eps=epsilon))
-
-
-def _descend(parameters, steps, rate):
-    return jax.tree.map(lambda parameter, step: parameter - rate * step, parameters, steps)
 
 
 def _schedule(numbers: Numbers, number, recipe: Recipe) -> Float[Array, ""]:

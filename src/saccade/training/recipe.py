@@ -28,7 +28,7 @@ class Recipe:
     standardise: bool = False
     """Whether the networks see inputs of mean 0 and deviation 1. The finished model takes plain ones either way."""
     skip_steps: int | None = None
-    """At how many random steps of each sequence the skip network is trained in an update; None: at all of them."""
+    """At how many random steps of each sequence the skip network is trained in an update; None: all; 0: not at all."""
     learning_rate: float = 5e-4
     skip_learning_rate: float = 1e-4
     warmup: int = 0
@@ -56,9 +56,9 @@ class Recipe:
             ("sparsity_warmup", 0),
         ):
             _check_whole(name, getattr(self, name), lowest)
-        for name in ("evaluate_on", "skip_steps"):
+        for name, lowest in (("evaluate_on", 1), ("skip_steps", 0)):
             if getattr(self, name) is not None:
-                _check_whole(name, getattr(self, name), 1)
+                _check_whole(name, getattr(self, name), lowest)
         for name in ("learning_rate", "skip_learning_rate", "epsilon", "clip", "skip_clip"):
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):

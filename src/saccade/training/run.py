@@ -347,3 +347,25 @@ def _is_held(place: Path) -> bool:
             return False
     except FileError:
         return True
+
+
+COMPARED = ("observation_mse", "action_mse", "gate_rate", "skip_mse")
+
+
+def compare(folder: str | os.PathLike) -> list[dict[str, Any]]:
+    """The newest measures of a run: for every recipe, memory and λ, mean and deviation over seeds."""
+    newest = {row["label"]: row for row in metrics(folder)}
+    groups: dict[tuple, list[dict[str, Any]]] = {}
+    for row in newest.values():
+        groups.setdefault((row["recipe"], row["memory"], row["sparsity"], row["update"]), []).append(row)
+    found = []
+    for (recipe, memory, sparsity, update), rows in groups.items():
+        numbers = {name: [row[name] for row in rows if row.get(name) is not None] for name in COMPARED}
+        spread = {
+            name: {"mean": float(np.mean(values)), "deviation": float(np.std(values, ddof=len(values) > 1))}
+            for name, values in numbers.items()
+            if values
+        }
+        one = {"recipe": recipe, "memory": memory, "sparsity": sparsity, "update": update, "seeds": len(rows)}
+        found.append({**one, **spread})
+    return found
