@@ -218,11 +218,11 @@ def _print_summary(name: str, summary: dict[str, Any]) -> None:
         print("discarded tries: " + ", ".join(f"{kind} {count}" for kind, count in discarded.items()))
     if summary["events"]:
         events = list(dict.fromkeys(event for counts in summary["events"].values() for event in counts))
-        table = Table("kind", "sequences", *events, title="Steps of each event")
-        table.columns[0].no_wrap = True
-        for kind, counts in summary["events"].items():
-            number = summary["kinds"][kind] if summary["kinds"] else summary["sequences"]
-            table.add_row(kind, str(number), *(str(counts.get(event, "")) for event in events))
+        table = Table("", *summary["events"], title="Sequences, and steps of each event")
+        kinds = summary["kinds"] or {}
+        table.add_row("sequences", *(str(kinds.get(kind, summary["sequences"])) for kind in summary["events"]))
+        for event in events:
+            table.add_row(event, *(str(counts.get(event, "")) for counts in summary["events"].values()))
         console.print(table)
     table = Table("dimension", "unit", "min", "max", "mean", "deviation", title="Ranges")
     for dimensions in summary["dimensions"].values():
