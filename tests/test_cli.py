@@ -42,7 +42,7 @@ def test_info_says_what_is_inside(made):
     assert one["nan"] == 0
     shown = saccade("data", "info", made / "train.safetensors").stdout
     assert "hand_x" in shown
-    assert "Steps of each event" in shown
+    assert "steps of each event" in shown
 
 
 def test_info_notices_a_changed_byte(made, tmp_path):

@@ -59,5 +59,5 @@ def provenance() -> dict[str, str]:
     return {
         **{package: version(package) for package in packages},
         "python": platform.python_version(),
-        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": " ".join([Path(sys.argv[0]).name.replace("__main__.py", "saccade"), *sys.argv[1:]]),
     }

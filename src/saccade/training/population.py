@@ -306,9 +306,9 @@ class Group:
         return _joined(self._each(lambda which, device: self._judge(trainings[which], self._validation[device])))
 
     def models(self, trainings: list[Training]) -> list[EventModel]:
-        """The models as they stand, for plain inputs."""
+        """The models as they stand, for plain inputs, their arrays NumPy's."""
         stacked = self._each(lambda which, device: self._finished(trainings[which], self._train[device]))
-        return [one for some in stacked for one in unstack(some)]
+        return [one for some in stacked for one in unstack(jax.device_get(some))]
 
     def stack(self, trainings: list[Training]) -> Training:
         """All models in one tree of NumPy arrays, the first axis counting models."""
