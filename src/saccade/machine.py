@@ -9,8 +9,8 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def prepare() -> None:
-    """Gives JAX one single-threaded device for each core; to be called before anything is computed.
+def prepare(count: int | None = None) -> None:
+    """Gives JAX one single-threaded device for each core, or `count` of them, before anything is computed.
 
     Models of these sizes train almost twice as fast when every core has its own than when all cores share each
     product. Where something has been computed already, or JAX uses other devices than CPUs, nothing changes.
@@ -21,7 +21,7 @@ def prepare() -> None:
     if "xla_cpu_multi_thread_eigen" not in flags:
         os.environ["XLA_FLAGS"] = f"{flags} --xla_cpu_multi_thread_eigen=false".strip()
     with suppress(RuntimeError):  # too late: JAX has started
-        jax.config.update("jax_num_cpu_devices", cores())
+        jax.config.update("jax_num_cpu_devices", count or cores())
 
 
 def devices() -> str:

@@ -107,13 +107,13 @@ def resume(
         with replacing(folder / "run.json", overwrite=True) as temporary:
             temporary.write_text(json.dumps({**known, "data": str(Path(data).resolve())}, indent=1))
     updates = [read_member(group[0]).recipe.updates for group in known["groups"]]
-    todo = [number for number, wanted in enumerate(updates) if _done(folder, number) != wanted]
+    todo = [number for number, wanted in enumerate(updates) if updates_done(folder, number) != wanted]
     return (engine or here)(folder, todo, tell)
 
 
 def here(folder: Path, groups: Sequence[int], tell: Tell | None = None) -> bool:
     """Trains a run's groups on this machine, one after the other: the engine that is used if no other is given."""
-    with _interruptible() as interrupted:
+    with interruptible() as interrupted:
         return all(train_group(folder, number, tell=tell, interrupted=interrupted) for number in groups)
 
 
@@ -159,7 +159,7 @@ def train_group(
     data = load_data(known["data"])
     if _checksum(data) != known["data_checksum"]:
         raise FileError(f"{known['data']} has changed since {folder} was begun: put it back, or begin another run")
-    place = folder / f"group-{number + 1}"
+    place = group_folder(folder, number)
     recipe = members[0].recipe
     with only_one(place, "training"):
         for left_over in place.glob(".*.tmp"):  # of a run killed while writing
@@ -239,9 +239,14 @@ def _save(place: Path, group: Group, trainings, update: int, rows: list[dict[str
     checkpoint.save(place, Checkpoint(update, group.stack(trainings), rows))
 
 
-def _done(folder: Path, number: int) -> int | None:
+def group_folder(folder: Path, number: int) -> Path:
+    """Where a group's checkpoints and metrics are."""
+    return folder / f"group-{number + 1}"
+
+
+def updates_done(folder: Path, number: int) -> int | None:
     """How many updates of a group are done; None if it was not begun."""
-    return checkpoint.newest_update(folder / f"group-{number + 1}")
+    return checkpoint.newest_update(group_folder(folder, number))
 
 
 def _grouped(members: Sequence[Member], per_group: int | None) -> Iterator[list[Member]]:
@@ -283,7 +288,7 @@ def _difference(found: Any, wanted: Any) -> str:
 
 
 @contextmanager
-def _interruptible() -> Iterator[Callable[[], bool]]:
+def interruptible() -> Iterator[Callable[[], bool]]:
     """Whether Ctrl-C was pressed or the process was asked to end; a second time ends it at once."""
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
@@ -327,21 +332,22 @@ def status(folder: str | os.PathLike) -> list[dict[str, Any]]:
     found = []
     for number, group in enumerate(about(folder)["groups"]):
         members = [read_member(one) for one in group]
-        place = folder / f"group-{number + 1}"
-        done, updates = _done(folder, number), members[0].recipe.updates
+        place = group_folder(folder, number)
+        done, updates = updates_done(folder, number), members[0].recipe.updates
         if done == updates:
             state = "finished"
         elif not place.exists():
             state = "not begun"
         else:
-            state = "running" if _is_held(place) else "stopped"
+            state = "running" if is_held(place) else "stopped"
         found.append(
             {"group": number + 1, "title": _title(members), "update": done or 0, "updates": updates, "state": state}
         )
     return found
 
 
-def _is_held(place: Path) -> bool:
+def is_held(place: Path) -> bool:
+    """Whether some process trains the group whose folder this is."""
     try:
         with only_one(place, "looking"):
             return False
