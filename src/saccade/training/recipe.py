@@ -8,10 +8,16 @@ from typing import Any
 from saccade.checks import InputError, check_choice
 from saccade.models import ModelSettings, preset
 
+_HIGHEST = 2**31 - 1  # programs count in 32 bits
 
-def _check_whole(name: str, given: object, lowest: int) -> None:
-    if not isinstance(given, int) or isinstance(given, bool) or given < lowest:
-        raise InputError(f"{name} is {given!r}: wanted a whole number from {lowest} up")
+
+def _is_number(given: object, kinds: type = float) -> bool:
+    return isinstance(given, int | kinds) and not isinstance(given, bool)
+
+
+def _check_whole(name: str, given: Any, lowest: int) -> None:
+    if not _is_number(given, int) or not lowest <= given <= _HIGHEST:
+        raise InputError(f"{name} is {given!r}: wanted a whole number from {lowest} to {_HIGHEST}")
 
 
 @dataclass(frozen=True)
@@ -46,8 +52,10 @@ class Recipe:
     """The β of β-NLL."""
 
     def __post_init__(self):
-        if not re.fullmatch(r"[\w.+-]+", self.name):  # it becomes part of file names
+        if not isinstance(self.name, str) or not re.fullmatch(r"[\w.+-]+", self.name):  # it becomes part of file names
             raise InputError(f"name is {self.name!r}: wanted letters, digits and . + - _ only")
+        if not isinstance(self.standardise, bool):
+            raise InputError(f"standardise is {self.standardise!r}: wanted true or false")
         for name, lowest in (
             ("updates", 1),
             ("evaluate_every", 1),
@@ -61,11 +69,14 @@ class Recipe:
                 _check_whole(name, getattr(self, name), lowest)
         for name in ("learning_rate", "skip_learning_rate", "epsilon", "clip", "skip_clip"):
             value = getattr(self, name)
-            if value is not None and not 0 < value < float("inf"):
-                raise InputError(f"{name} is {value}: wanted a number above 0")
+            if value is None and "clip" in name:
+                continue
+            if not _is_number(value) or not 0 < value < float("inf"):
+                raise InputError(f"{name} is {value!r}: wanted a number above 0")
         for name in ("final", "beta"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise InputError(f"{name} is {getattr(self, name)}: wanted a number from 0 to 1")
+            value = getattr(self, name)
+            if not _is_number(value) or not 0 <= value <= 1:
+                raise InputError(f"{name} is {value!r}: wanted a number from 0 to 1")
 
 
 RECIPES = {
@@ -120,8 +131,8 @@ class Member:
     recipe: Recipe
 
     def __post_init__(self):
-        if not 0 <= self.sparsity < float("inf"):
-            raise InputError(f"λ is {self.sparsity}: wanted a number, 0 or above")
+        if not _is_number(self.sparsity) or not 0 <= self.sparsity < float("inf"):
+            raise InputError(f"λ is {self.sparsity!r}: wanted a number, 0 or above")
         _check_whole("seed", self.seed, 0)
         if self.settings.memory == "gru" and self.sparsity:
             raise InputError(f"λ is {self.sparsity} for a GRU, which has no gates to close: wanted 0")
