@@ -1,0 +1,308 @@
+"""The paper's studies from nothing to a page: data, training, tables, figures, claims, report.
+
+Every stage goes on where it was interrupted and is not done again while what it was made from stays the same.
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from datetime import date
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from saccade import machine, training
+from saccade.checks import InputError, check_choice
+from saccade.files import only_one, provenance, replacing
+from saccade.studies import claims, report, segmentation, skips
+from saccade.studies.study import SPLITS, Scale, Study, Tell, begin, checksum, read_json, write_json, write_table
+from saccade.worlds import dataset
+
+STUDIES = {"segmentation": segmentation.STEPS, "skips": skips.STEPS}
+
+
+class Stage(NamedTuple):
+    """One thing to do."""
+
+    name: str
+    what: str
+    done: bool
+    seconds: float
+    """About how long it takes on this machine where it has to be done."""
+
+
+class Reproduced(NamedTuple):
+    """What came of it."""
+
+    folder: Path
+    finished: bool
+    """False if training was interrupted: the same call goes on with it."""
+    claims: list[dict[str, Any]]
+    report: Path | None
+    took: dict[str, float]
+    """Seconds that each stage took, whenever it was done; without data and training where they had been done before."""
+
+
+def reproduce(
+    names: Sequence[str] = ("all",),
+    scale: str | Scale = "quick",
+    recipe: str = "fast",
+    *,
+    out: str | os.PathLike | None = None,
+    keep: str | os.PathLike | None = None,
+    tell: Tell | None = None,
+) -> Reproduced:
+    """Does the studies `segmentation`, `skips` or `all`, or goes on with them, in `out` (`runs/SCALE-RECIPE`).
+
+    With `keep`, tables, figures and claims are copied to `keep/SCALE-RECIPE`, and claims merged into
+    `keep/claims.json`. Call `machine.prepare()` before anything else, so that every core is used.
+    """
+    study, chosen = begin(scale, recipe, out), _chosen(names)
+    with only_one(study.out, "reproducing"):
+        began = time.monotonic()
+        _make_data(study, tell)
+        finished = training.train(
+            study.run,
+            study.members,
+            study.data,
+            tell=(lambda at: tell(at.group, at.update, at.updates)) if tell else None,
+        )
+        if not finished:
+            return Reproduced(study.out, False, [], None, {})
+        took = {"data and training": round(time.monotonic() - began, 1)}
+        for name in chosen:
+            for step in STUDIES[name]:
+                _measure(study, name, step, tell)
+        figures = _draw(study, tell)
+        judged = _judge(study)
+        page = _write_report(study, judged, figures)
+        if keep is not None:
+            _keep(study, judged, Path(keep))
+        return Reproduced(study.out, True, judged, page, took | _took(study))
+
+
+def plan(
+    names: Sequence[str] = ("all",),
+    scale: str | Scale = "quick",
+    recipe: str = "fast",
+    *,
+    out: str | os.PathLike | None = None,
+) -> list[Stage]:
+    """What `reproduce` would do, what of it is done already, and about how long the rest takes; nothing is changed."""
+    study, chosen = begin(scale, recipe, out), _chosen(names)
+    cores = machine.cores()
+    count = study.scale.per_kind * 3
+    missing = [split for split in SPLITS if not (study.data / f"{split}.safetensors").exists()]
+    stages = [
+        Stage("data", f"{count} sequences for each of {', '.join(SPLITS)} in {study.data}", not missing, 0)._replace(
+            seconds=len(missing) * count / (PER_CORE["sequences"] * cores)
+        )
+    ]
+    updates = study.recipe.updates
+    left = {state["title"]: state["updates"] - state["update"] for state in _training_state(study)}
+    todo = sum(left.values()) / len(left) if left else updates
+    every = PER_CORE["update"] if study.recipe.skip_steps else PER_CORE["full update"]
+    models = f"{len(study.members)} models ({_lambdas(study)}, GRU; seeds {_span(study.scale.seeds)})"
+    stages.append(
+        Stage(
+            "training",
+            f"{models}, {updates} updates each in {study.run}",
+            bool(left) and not todo,
+            COMPILING * 2 * (todo > 0) + todo * every * len(study.members) / cores,
+        )
+    )
+    known_data = not missing and (study.run / "run.json").exists()
+    for name in chosen:
+        for step, (_, outputs) in STUDIES[name].items():
+            done = known_data and study.is_done(step, _made_from(study, step))
+            stages.append(Stage(step, f"{', '.join(outputs)} in {study.tables}", done, _about(study, step) / cores))
+    return [*stages, Stage("figures, claims, report", f"in {study.out}", False, ABOUT["figures"])]
+
+
+PER_CORE = {"sequences": 65, "update": 0.020, "full update": 0.045}
+"""Sequences a second, and seconds an update of one model, that one core of a 2026 server manages."""
+COMPILING = 25.0
+"""Seconds for each kind of model."""
+ABOUT = {"figures": 30.0, "prediction": 4.0, "gates": 2.0, "skip predictions": 0.5, "rivals": 25.0}
+"""Seconds of one core: for a final model over 9,600 sequences, for a rival on one input at one noise level."""
+
+
+def _about(study: Study, step: str) -> float:
+    """Seconds of one core that a step takes, roughly."""
+    size = study.scale.per_kind / 3_200
+    if step == "rivals":
+        wanted = study.scale.rivalry
+        slow = [method for method in wanted.methods if method != "random"]
+        share = (wanted.training or 300) / 300
+        return ABOUT["rivals"] * share * len(slow) * len(wanted.inputs) * len(wanted.levels)
+    if step == "skip predictions":
+        points = len(study.shown) * len(study.curve) * study.scale.curve_on / 9_600 + len(study.gated) * size
+        return 10 + 20 * ABOUT[step] * points * 0.25
+    if step in ("prediction", "gates"):
+        return 10 + ABOUT[step] * size * len(study.members)
+    return 5.0
+
+
+def _training_state(study: Study) -> list[dict[str, Any]]:
+    return training.status(study.run) if (study.run / "run.json").exists() else []
+
+
+def _lambdas(study: Study) -> str:
+    return "λ " + ", ".join(f"{sparsity:g}" for sparsity in study.scale.sparsities)
+
+
+def _span(seeds: Sequence[int]) -> str:
+    return f"{seeds[0]}–{seeds[-1]}" if len(seeds) > 1 else str(seeds[0])
+
+
+def _chosen(names: Sequence[str]) -> list[str]:
+    """The studies meant, in their order."""
+    if isinstance(names, str):
+        names = (names,)
+    for name in names:
+        check_choice("study", name, (*STUDIES, "all"))
+    if not names:
+        raise InputError(f"no study is named: wanted some of {', '.join(STUDIES)}, or all")
+    return [name for name in STUDIES if name in names or "all" in names]
+
+
+# --- Stages --------------------------------------------------------------------------------------------------------
+
+
+def _make_data(study: Study, tell: Tell | None) -> None:
+    per_kind = dict.fromkeys(SPLITS, study.scale.per_kind)
+    dataset.make(study.data, per_kind, progress=(lambda split, *of: tell(f"data: {split}", *of)) if tell else None)
+
+
+def _measure(study: Study, name: str, step: str, tell: Tell | None) -> None:
+    """One step of a study, and a note of where its tables came from."""
+    function, outputs = STUDIES[name][step]
+    made_from = _made_from(study, step)
+    if study.is_done(step, made_from):
+        return
+    began = time.monotonic()
+    for file, content in function(study, tell).items():
+        (write_table if file.endswith(".csv") else write_json)(study.tables / file, content)
+    _write_provenance(study, outputs, name, time.monotonic() - began)
+    study.record(step, made_from, [study.tables / file for file in outputs], time.monotonic() - began)
+
+
+def _made_from(study: Study, step: str) -> dict[str, Any]:
+    """What a step's tables depend on."""
+    return study.made_from | ({"rivalry": asdict(study.scale.rivalry)} if step == "rivals" else {})
+
+
+def _write_provenance(study: Study, outputs: Iterable[str], name: str, seconds: float) -> None:
+    """Writes `provenance.json`: settings, seeds, versions, device, and for each table its command, date and time."""
+    path = study.tables / "provenance.json"
+    known = read_json(path)["tables"] if path.exists() else {}
+    made = provenance()
+    command = made.pop("command")
+    entry = {
+        "study": name,
+        "command": command,
+        "date": date.today().isoformat(),
+        "seconds": round(seconds, 1),
+        "device": machine.devices(),
+        "versions": made,
+    }
+    run = training.about(study.run)
+    write_json(
+        path,
+        {
+            "scale": asdict(study.scale),
+            "recipe": asdict(study.recipe),
+            "settings": asdict(study.members[0].settings),
+            "seeds": list(study.scale.seeds),
+            "data": {"folder": str(study.data), "test": study.made_from["test_data"], "training": run["data_checksum"]},
+            "training": run["made_by"],
+            "tables": known | dict.fromkeys(outputs, entry),
+        },
+        indent=1,
+    )
+
+
+def _draw(study: Study, tell: Tell | None) -> list[report.Figure]:
+    """All figures, drawn if any table has changed."""
+    from saccade import plots  # its library is large, and not wanted before
+
+    folder = study.out / "figures"
+    listing = folder / "figures.json"
+    made_from = {"tables": checksum(_tables(study))}
+    if not study.is_done("figures", made_from):
+        began = time.monotonic()
+        if tell:
+            tell("figures", 0, 1)
+        figures = plots.draw(study.tables, folder)
+        about = [
+            {
+                "title": one.title,
+                "caption": one.caption,
+                "png": one.png.name,
+                "pdf": None if one.pdf is None else one.pdf.name,
+            }
+            for one in figures
+        ]
+        write_json(listing, about, indent=1)
+        if tell:
+            tell("figures", 1, 1)
+        outputs = [listing, *(path for one in figures for path in (one.png, one.pdf) if path is not None)]
+        study.record("figures", made_from, outputs, time.monotonic() - began)
+    return [
+        report.Figure(
+            one["title"], one["caption"], folder / one["png"], None if one["pdf"] is None else folder / one["pdf"]
+        )
+        for one in read_json(listing)
+    ]
+
+
+def _judge(study: Study) -> list[dict[str, Any]]:
+    """All claims; judging takes no time, so it is always done."""
+    judged = claims.judge(study.tables)
+    claims.save(judged, study.out / "claims.json")
+    return judged
+
+
+def _write_report(study: Study, judged: list[dict[str, Any]], figures: list[report.Figure]) -> Path:
+    """The page, written if anything on it has changed."""
+    page = study.out / "report.html"
+    shown = [path for figure in figures for path in (figure.png, figure.pdf) if path is not None]
+    made_from = {"files": checksum([*_tables(study), study.out / "claims.json", *shown])}
+    if not study.is_done("report", made_from):
+        began = time.monotonic()
+        examples = study.tables / "examples.json"
+        report.write(
+            page,
+            title=f"saccade: learned events and skip predictions, scale {study.scale.name}, recipe {study.recipe.name}",
+            claims=judged,
+            figures=figures,
+            episodes=read_json(examples) if examples.exists() else [],
+            settings=read_json(study.tables / "provenance.json"),
+        )
+        study.record("report", made_from, [page], time.monotonic() - began)
+    return page
+
+
+def _keep(study: Study, judged: list[dict[str, Any]], keep: Path) -> None:
+    """Copies what is small enough to be kept for good, and merges claims with those known there."""
+    place = keep / f"{study.scale.name}-{study.recipe.name}"
+    for folder in ("tables", "figures"):
+        (place / folder).mkdir(parents=True, exist_ok=True)
+        for path in sorted((study.out / folder).iterdir()):
+            if path.suffix in (".csv", ".json", ".png", ".pdf") and not path.name.startswith("."):
+                with replacing(place / folder / path.name, overwrite=True) as temporary:
+                    shutil.copyfile(path, temporary)
+    claims.save(judged, place / "claims.json")
+    known = keep / "claims.json"
+    claims.save(claims.merge(claims.load(known) if known.exists() else [], judged), known)
+
+
+def _tables(study: Study) -> list[Path]:
+    return [path for path in sorted(study.tables.iterdir()) if path.suffix in (".csv", ".json") and path.name[0] != "."]
+
+
+def _took(study: Study) -> dict[str, float]:
+    """How long the stages took that are written down."""
+    path = study.out / "stages.json"
+    return {name: one["seconds"] for name, one in read_json(path).items()} if path.exists() else {}
