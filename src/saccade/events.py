@@ -90,12 +90,12 @@ def _check_shape(name: str, given: Array, wanted: tuple[int, ...], of: str) -> N
 # --- Segments and episodes, in NumPy -------------------------------------------------------------------------------
 
 
-def episodes(opening: ArrayLike, strength: ArrayLike, *, minimum: float = 0.3, gap: int = 1) -> np.ndarray:
+def episodes(opening: ArrayLike, strength: ArrayLike, *, minimum: float = 0.2, gap: int = 1) -> np.ndarray:
     """One boundary for each burst of openings, at its strongest step: a boolean array like `opening`.
 
     An arrival is often spread over several neighbouring steps. Openings weaker than `minimum` are left out; those
-    that remain belong together when they lie at most `gap` steps apart. (0.3 of a latent whose dimensions lie between
-    -1 and 1 kept what a person would call a boundary in early trainings; 0 keeps everything.)
+    that remain belong together when they lie at most `gap` steps apart. (0.2 of a latent whose dimensions lie between
+    -1 and 1 agreed best with the scripts' transitions on training sequences, `docs/recipes.md`; 0 keeps everything.)
     """
     opening, strength = np.asarray(opening, bool), np.asarray(strength)
     if opening.shape != strength.shape:
