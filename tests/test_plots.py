@@ -4,15 +4,8 @@ import csv
 import json
 from itertools import product
 
-import matplotlib
 import numpy as np
-import pytest
-from matplotlib.colors import to_hex
-from matplotlib.container import ErrorbarContainer
-from PIL import Image
 
-from saccade import plots
-from saccade.checks import FileError
 from saccade.worlds.scripted import KINDS
 
 SEEDS = range(5, 9)
@@ -157,8 +150,14 @@ def _distances(rng, models):
                 distance = abs(last + (0.3 - last) * np.exp(-update / 2500) + apart + 0.008 * rng.standard_normal())
                 yield {
                     **_model(memory, sparsity, seed),
-                    **{"update": update, "kind": kind, "from_step": step, "predicted": predicted, "to": to},
-                    **{"distance": distance, "deviation": 0.01, "true_distance": last},
+                    "update": update,
+                    "kind": kind,
+                    "from_step": step,
+                    "predicted": predicted,
+                    "to": to,
+                    "distance": distance,
+                    "deviation": 0.01,
+                    "true_distance": last,
                 }
 
 

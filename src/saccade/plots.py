@@ -19,15 +19,15 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
+from matplotlib.patches import Circle, Patch, Polygon
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
-from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 from scipy.special import stdtrit
 
 from saccade.checks import FileError
 from saccade.files import replacing
 from saccade.studies import report
 from saccade.worlds.fetch import ACTION, GOAL, HAND, OBJECT
+from saccade.worlds.rendering import GOAL_RADIUS, RESTING
 from saccade.worlds.scripted import KINDS
 
 # --- Style ---------------------------------------------------------------------------------------------------------
@@ -69,6 +69,7 @@ STYLE = {
 BLACK, GREY, LIGHT = "#000000", "#767676", "#ececec"
 ORANGE, SKY, GREEN, YELLOW = "#E69F00", "#56B4E9", "#009E73", "#F0E442"  # Okabe and Ito's colours
 BLUE, VERMILLION, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
+PALE_GREEN, PALE_VERMILLION = "#d9efe8", "#fae2d1"  # of what predictions are drawn over
 
 Dash = Literal["-"] | tuple[float, tuple[float, ...]]
 DOTS, SHORT, LONG, DASH_DOT = (0, (1, 1.2)), (0, (3, 1.2)), (0, (6, 1.5)), (0, (5, 1.3, 1, 1.3))
@@ -109,8 +110,10 @@ RIVALS = {
     "surprise peaks": GRU,  # it is the GRU's surprise
     "random": Look(GREY, DOTS, "+"),
 }
-KIND_LOOKS = dict(zip(KINDS, (Look(BLACK, "-", "o"), Look(BLACK, SHORT, "s"), Look(GREY, DOTS, "^")), strict=True))
-KIND_TITLES = dict(zip(KINDS, ("Reach–grasp–transport", "Pointing", "Stretching"), strict=True))
+KIND_LOOKS: dict[str, Look] = dict(
+    zip(KINDS, (Look(BLACK, "-", "o"), Look(BLACK, SHORT, "s"), Look(GREY, DOTS, "^")), strict=True)
+)
+KIND_TITLES: dict[str, str] = dict(zip(KINDS, ("Reach–grasp–transport", "Pointing", "Stretching"), strict=True))
 MAIN = 1.0
 """The λ that the paper goes on with: what is shown of one λ is shown of the one nearest to it."""
 TABLE = np.array([[1.05, 0.4], [1.55, 0.4], [1.55, 1.1], [1.05, 1.1]])
@@ -242,6 +245,7 @@ def skip_distances(table: Table, looks: Looks) -> Iterator[Drawing]:
     for ax, letter, kind in zip(axes, "abc", kinds, strict=True):
         _distance_lines(ax, _where(rows, kind=kind))
         _name(ax, letter, {"reach-grasp-transport": "Reaching"}.get(kind, KIND_TITLES[kind]))
+    axes[0].set_ylim(bottom=0)
     axes[0].set_ylabel("Distance of predicted hand (m)")
     _legend_of_entities(figure, "to ")
     yield Drawing(
@@ -271,10 +275,11 @@ def skip_distances_of_others(table: Table, looks: Looks) -> Iterator[Drawing]:
     for line, what in zip(axes, predicted, strict=True):
         for ax, (kind, step) in zip(line, columns, strict=True):
             _distance_lines(ax, _where(rows, predicted=what, kind=kind, from_step=step))
-            _name(ax, next(letters), _moment(kind, step) if line is axes[0] else "")
-            if line is not axes[-1]:
+            _name(ax, next(letters), _moment(kind, step) if what == predicted[0] else "")
+            if what != predicted[-1]:
                 ax.set_xlabel("")
         line[0].set_ylabel(f"Distance of\npredicted {what} (m)")
+    axes[0, 0].set_ylim(bottom=0)
     _legend_of_entities(figure, "to ")
     yield Drawing(
         "skip_distances_of_others",
@@ -325,9 +330,11 @@ def examples(episodes: list[dict[str, Any]], looks: Looks) -> Iterator[Drawing]:
     if not shown:
         return
     figure = Figure(figsize=(PAGE, 6.7), layout="constrained")
-    axes = figure.subplots(
-        6, len(shown), sharex="col", sharey="row", squeeze=False, height_ratios=[0.8, 0.8, 0.8, 1, 1.3, 1.1]
-    )
+    axes = figure.subplots(6, len(shown), sharex="col", squeeze=False, height_ratios=[0.8, 0.8, 0.8, 1, 1.3, 1.1])
+    for first, *others in axes[3:]:  # positions have scales of their own: a hand that stretches goes far
+        for ax in others:
+            ax.sharey(first)
+            ax.tick_params(labelleft=False)
     dimensions = _dimension_looks(shown)
     for column, letter, one in zip(axes.T, "abc", shown, strict=True):
         steps = np.arange(1, len(one["action"]) + 1)
@@ -340,15 +347,15 @@ def examples(episodes: list[dict[str, Any]], looks: Looks) -> Iterator[Drawing]:
         _latent_lines(column[4], steps, one["latent_change"], dimensions)
         _gate_marks(column[5], steps, one["gate"], dimensions)
         _mark_events(column, one, steps)
-        _name(column[0], letter, KIND_TITLES[one["kind"]], pad=14)
+        _name(column[0], letter, KIND_TITLES[one["kind"]], pad=22)
         column[-1].set_xlabel("Step")
         column[-1].set_xlim(0.5, len(steps) + 0.5)
         column[-1].set_xticks([1, *range(5, len(steps) + 1, 5)])
     labels = ("x (m)", "y (m)", "z (m)", "Action", "Latent change\n$h_t - h_0$", "Gates open\n(dimension)")
     for ax, label in zip(axes[:, 0], labels, strict=True):
         ax.set_ylabel(label)
-        if label.endswith("(m)"):
-            ax.yaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
+    for ax in axes[:3].flat:
+        ax.yaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
     width = shown[0]["gate"].shape[1]
     axes[5, 0].set_ylim(width + 0.7, 0.3)
     axes[5, 0].set_yticks(sorted({1, *range(4, width + 1, 4)}))
@@ -388,9 +395,10 @@ def skip_hands(scenes: list[dict[str, Any]], looks: Looks) -> Iterator[Drawing]:
         "skip_hands",
         figure,
         "Example skip predictions of the hand",
-        "The hand's position that is predicted at step 2 for the next event boundary (circles, one for each seed), "
-        "in one test sequence of each kind, with hand, object and goal as they are at step 2, and where the hand "
-        "really is at the next true boundary (cross). Thin lines lead down to the table. " + _predictions(shown),
+        "The hand's position that is predicted at step 2 for the next event boundary (open circles, one for each "
+        "seed), in one test sequence of each kind, with hand (dot), object (cube) and goal (sphere) as they are at "
+        "step 2, and where the hand really is at the next true boundary (cross). Thin lines lead down to the table. "
+        "Bars: 10 cm. " + _predictions(shown),
     )
 
 
@@ -404,11 +412,11 @@ def skip_others(scenes: list[dict[str, Any]], looks: Looks) -> Iterator[Drawing]
         "skip_others",
         figure,
         "Example skip predictions of object and goal",
-        "Positions of the object (circles with a square's colour) and of the goal (in the goal's colour) that are "
-        "predicted for the next event boundary, one circle of each for each seed: at step 2 of one test sequence of "
-        "each kind, and at step 12 of a reach–grasp–transport, when the object is carried. Hand, object and goal are "
-        "shown as they are at that step; the cross is where the object really is at the next true boundary. Thin lines "
-        "lead down to the table. " + _predictions(shown),
+        "Positions of the object (open squares) and of the goal (open circles) that are predicted for the next event "
+        "boundary, one of each for each seed: at step 2 of one test sequence of each kind, and at step 12 of a "
+        "reach–grasp–transport, when the object is carried. Hand (dot), object (cube) and goal (sphere) are shown as "
+        "they are at that step; the cross is where the object really is at the next true boundary. Thin lines lead "
+        "down to the table. Bars: 10 cm. " + _predictions(shown),
     )
 
 
@@ -490,6 +498,8 @@ def agreement(table: Table, looks: Looks) -> Iterator[Drawing]:
         for place, sparsity in enumerate(sparsities):
             for number, sort in enumerate(sorts):
                 values = over_seeds(_where(rows, sparsity=sparsity, boundaries=sort), "sparsity", measure)
+                if not len(values.x):
+                    continue
                 colour = GREY if sort == "random" else looks[sparsity].colour
                 x = place + _beside_each_other(number, len(sorts), 0.25)
                 ax.errorbar(
@@ -501,7 +511,6 @@ def agreement(table: Table, looks: Looks) -> Iterator[Drawing]:
                     markerfacecolor=colour if sort == "episodes" else "white",
                     markersize=4,
                     elinewidth=1,
-                    capsize=2,
                 )
         ax.set_xticks(range(len(sparsities)), [f"{one:g}" for one in sparsities])
         ax.set_xlim(-0.5, len(sparsities) - 0.5)
@@ -750,7 +759,6 @@ def _distance_lines(ax: Axes, rows: Table) -> None:
         band = over_seeds(_where(rows, to=entity), "update", "distance")
         if len(band.x):
             plot_band(ax, band, look, offset=number)
-    ax.set_ylim(bottom=0)
     _updates_axis(ax, rows["update"])
 
 
@@ -765,12 +773,17 @@ def _legend_of_entities(figure: Figure, before: str) -> None:
 def _names_at_the_end(ax: Axes, names: Sequence[tuple[float, str, str]]) -> None:
     """Writes what each line is to the right of where it ends, names pushed apart where lines end together."""
     low, high = ax.get_ylim()
-    space, last = 0.09, -np.inf
-    for value, text, colour in sorted(names):
-        last = max((value - low) / (high - low), last + space)
+    names = sorted(names)
+    places = [(value - low) / (high - low) for value, _, _ in names]
+    for _ in range(50):
+        for below, above in pairwise(range(len(places))):
+            missing = max(0.0, 0.09 - (places[above] - places[below]))
+            places[below] -= missing / 2
+            places[above] += missing / 2
+    for place, (_, text, colour) in zip(places, names, strict=True):
         ax.annotate(
             text,
-            (1, last),
+            (1, place),
             (4, 0),
             xycoords="axes fraction",
             textcoords="offset points",
@@ -787,15 +800,15 @@ def _beside(ax: Axes, looks: Mapping[str, Look]) -> None:
     ax.legend(handles=lines, loc="center left", bbox_to_anchor=(1.03, 0.5), labelspacing=0.3)
 
 
-def _beside_each_other(number: int, count: int, space: float = 0.17) -> float:
+def _beside_each_other(number: int, count: int, space: float = 0.2) -> float:
     return (number - (count - 1) / 2) * space
 
 
 def _seed_dots(ax: Axes, x: float, values: Band, look: Look) -> None:
     """A large symbol for the mean and a small dot for each seed."""
     dots = values.values[np.isfinite(values.values)]
-    ax.plot(np.full(dots.size, x), dots, ".", color=look.colour, alpha=0.5, markersize=3, markeredgewidth=0)
-    ax.plot(np.full(len(values.mean), x), values.mean, look.marker, color=look.colour, markersize=4.5)
+    ax.plot(np.full(dots.size, x - 0.06), dots, ".", color=look.colour, alpha=0.6, markersize=3.5, markeredgewidth=0)
+    ax.plot(np.full(len(values.mean), x + 0.02), values.mean, look.marker, color=look.colour, markersize=4)
 
 
 _SORT_MARKERS = {"openings": "s", "episodes": "o", "random": "x"}
@@ -807,7 +820,7 @@ def _bars(table: Table) -> str:
 
 def _arrow(transition: str) -> str:
     """A transition's name in two lines."""
-    return transition.replace("->", "→").replace("→", "→\n").replace(" →", "→").replace("\n ", "\n")
+    return transition.replace("->", "→").replace(" ", "").replace("→", " →\n")
 
 
 def _levels(table: Table) -> list[str]:
@@ -822,7 +835,7 @@ def _level_names(table: Table, levels: Sequence[str]) -> list[str]:
     for level in levels:
         rows = _where(table, noise=level)
         sensory, motor = float(rows["sensory"][0]), float(rows["motor"][0])
-        names.append(level if not sensory and not motor else f"{level}\n{1000 * sensory:g} mm\n{motor:g}")
+        names.append(f"{level}\n{1000 * sensory:g} mm\n{motor:g}")
     return names
 
 
@@ -844,7 +857,7 @@ def _dimension_looks(episodes: Sequence[dict[str, Any]]) -> dict[int, Look]:
     """Looks for the dimensions that change most in any of the sequences, at most as many as can be told apart."""
     change = np.max([np.abs(one["latent_change"]).max(0) for one in episodes], axis=0)
     most = [int(index) for index in np.argsort(-change, kind="stable")[: len(_NAMED)]]
-    return dict(zip(sorted(index for index in most if change[index] > 0.1 * change.max()), _NAMED, strict=False))
+    return dict(zip(sorted(index for index in most if change[index] > 0.05 * change.max()), _NAMED, strict=False))
 
 
 def _latent_lines(ax: Axes, steps: np.ndarray, change: np.ndarray, looks: Mapping[int, Look]) -> None:
@@ -872,7 +885,7 @@ def _mark_events(column: Sequence[Axes], one: dict[str, Any], steps: np.ndarray)
         column[0].annotate(
             name,
             ((begin + end + 1) / 2, 1),
-            (0, 9 if raised else 2),
+            (0, 13 if raised else 5),
             xycoords=("data", "axes fraction"),
             textcoords="offset points",
             ha="center",
@@ -910,71 +923,126 @@ def _predictions(scenes: Sequence[dict[str, Any]]) -> str:
     return f"{len(seeds)} seeds ({_range(seeds)})." if len(seeds) > 1 else f"One seed ({_range(seeds)})."
 
 
+def _seen(points: np.ndarray) -> np.ndarray:
+    """Where points (..., 3) are on paper, in metres from left to right and upwards, seen from the robot's right.
+
+    By parallel lines, so that lengths on paper are the same near and far; Matplotlib's own 3-D axes can neither be
+    cropped to what they show nor sort things by their distance.
+    """
+    round_about, above = np.deg2rad((-62, 24))
+    rightwards = (-np.sin(round_about), np.cos(round_about), 0)
+    upwards = (-np.sin(above) * np.cos(round_about), -np.sin(above) * np.sin(round_about), np.cos(above))
+    return np.asarray(points) @ np.transpose([rightwards, upwards])
+
+
 def _three_dimensional(scenes: Sequence[dict[str, Any]], predicted: Sequence[str], height: float) -> Figure:
-    """Scenes side by side on the same scale, each above its table's top, with a legend below."""
-    points = np.concatenate([_points(scene, predicted) for scene in scenes])
-    points = np.concatenate([points, np.column_stack([TABLE, np.zeros(len(TABLE))])])
-    low, high = points.min(0) - 0.01, points.max(0) + 0.01
+    """Scenes side by side on the same scale, each cropped to what it shows, with a legend below."""
     figure = Figure(figsize=(PAGE, height))
-    width, bottom, top = 1 / len(scenes), 0.11, 0.92
-    for number, (letter, scene) in enumerate(zip("abcd", scenes, strict=False)):
-        ax = figure.add_axes((number * width, bottom, width, top - bottom), projection="3d")
-        _scene(ax, scene, predicted, low, high)
-        figure.text(number * width + 0.01, 0.97, letter, fontweight="bold", va="top")
-        title = _MOMENTS[scene["kind"], int(scene["from_step"])]
-        figure.text((number + 0.5) * width, 0.97, f"{title} (t = {scene['from_step']:g})", ha="center", va="top")
-    figure.legend(handles=_scene_keys(predicted), loc="lower center", ncols=8, bbox_to_anchor=(0.5, 0.02))
+    bottom, top, gap = 0.3 / height, 1 - 0.2 / height, 0.01
+    width = 1 / len(scenes)
+    boxes = np.array([_box(scene, predicted) for scene in scenes])
+    shape = PAGE * (width - 2 * gap) / (height * (top - bottom))
+    across, upwards = (boxes[:, 1] - boxes[:, 0]).max(0) + 0.1
+    across = max(across, upwards * shape, 0.5)  # no closer, for the table to be known as one
+    for number, (letter, scene, box) in enumerate(zip("abcd", scenes, boxes, strict=False)):
+        ax = figure.add_axes((number * width + gap, bottom, width - 2 * gap, top - bottom))
+        ax.set_axis_off()
+        middle = box.mean(0)
+        ax.set_xlim(middle[0] - across / 2, middle[0] + across / 2)
+        ax.set_ylim(middle[1] - across / shape / 2, middle[1] + across / shape / 2)
+        _scene(ax, scene, predicted)
+        _scale_bar(ax, letter == "a")
+        figure.text(number * width + gap, 0.985, letter, fontweight="bold", va="top")
+        figure.text(
+            (number + 0.5) * width, 0.985, _moment(scene["kind"], int(scene["from_step"])), ha="center", va="top"
+        )
+    figure.legend(
+        handles=_scene_keys(predicted), loc="lower center", ncols=8, bbox_to_anchor=(0.5, 0.01), handlelength=1
+    )
     return figure
 
 
-def _points(scene: dict[str, Any], predicted: Sequence[str]) -> np.ndarray:
-    """Everything a scene shows, above its table's top."""
+def _box(scene: dict[str, Any], predicted: Sequence[str]) -> np.ndarray:
+    """Lower left and upper right corner, on paper, of everything a scene shows and of what lies below it."""
     rows = [scene["observation"][part] for part in _PARTS.values()] + [scene["next"][_PARTS[predicted[0]]]]
     rows += [one[name] for one in scene["predictions"] for name in predicted]
-    return np.array(rows) - (0, 0, scene["table_height"])
+    points = np.array(rows) - (0, 0, scene["table_height"])
+    seen = _seen(np.concatenate([points, points * (1, 1, 0)]))
+    return np.array([seen.min(0), seen.max(0)])
 
 
-def _scene(ax: Any, scene: dict[str, Any], predicted: Sequence[str], low: np.ndarray, high: np.ndarray) -> None:
-    ax.set_axis_off()
-    ax.set_proj_type("ortho")
-    ax.view_init(elev=20, azim=-50)
-    ax.computed_zorder = False  # by the middles of things, which would hide points behind the table
-    for set_limits, bounds in zip((ax.set_xlim, ax.set_ylim, ax.set_zlim), zip(low, high, strict=True), strict=True):
-        set_limits(*bounds)
-    ax.set_box_aspect(tuple(high - low), zoom=1.25)
-    top = np.column_stack([TABLE, np.zeros(len(TABLE))])
-    ax.add_collection3d(Poly3DCollection([top], facecolor=LIGHT, edgecolor=GREY, linewidth=0.5, zorder=0))
+def _scene(ax: Axes, scene: dict[str, Any], predicted: Sequence[str]) -> None:
+    """The table, then what stands and hovers over it, then what is predicted."""
     table = np.array([0, 0, scene["table_height"]])
+    ax.add_patch(Polygon(_seen(np.column_stack([TABLE, np.zeros(4)])), facecolor=LIGHT, edgecolor=GREY, linewidth=0.5))
+    now = {name: scene["observation"][part] - table for name, part in _PARTS.items()}
+    later = scene["next"][_PARTS[predicted[0]]] - table
+    for name, place in (*now.items(), ("truth", later)):
+        _plumb_line(ax, place, ENTITIES[name].colour if name in ENTITIES else BLACK, 0.8)
+    _cube(ax, now["object"])
+    ball = Circle(
+        tuple(_seen(now["goal"])), GOAL_RADIUS, facecolor=PALE_VERMILLION, edgecolor=VERMILLION, linewidth=0.6
+    )
+    ax.add_patch(ball).set_zorder(3)
+    ax.plot(*_seen(now["hand"]), zorder=3, **_symbol(ENTITIES["hand"], True))
     for name in predicted:
         for one in scene["predictions"]:
-            _point(ax, one[name] - table, ENTITIES[name], 5, filled=False, line=0.3)
-    for name, part in _PARTS.items():
-        _point(ax, scene["observation"][part] - table, ENTITIES[name], 5.5, filled=True, line=0.8)
-    _point(ax, scene["next"][_PARTS[predicted[0]]] - table, Look(BLACK, "-", "x"), 5, filled=True, line=0.8)
+            if name == "hand":
+                _plumb_line(ax, one[name] - table, ENTITIES[name].colour, 0.3)
+            ax.plot(*_seen(one[name] - table), zorder=4, **_symbol(SYMBOLS[name], False))
+    ax.plot(*_seen(later), zorder=5, **_symbol(Look(BLACK, "-", "x"), True))
 
 
-def _point(ax: Any, place: np.ndarray, look: Look, size: float, *, filled: bool, line: float) -> None:
-    """A point with a thin line down to the table, without which its place in space could not be seen."""
-    x, y, z = map(float, place)
-    ax.plot([x, x], [y, y], [0, z], color=look.colour, linewidth=line * 0.7, linestyle=DOTS, zorder=2)
-    ax.plot([x], [y], [z], **_symbol(look, size, filled), zorder=4 if filled else 3)
+def _plumb_line(ax: Axes, place: np.ndarray, colour: str, width: float) -> None:
+    """A thin line down to the table, without which a point's place in space could not be seen."""
+    ends = _seen(np.array([place, place * (1, 1, 0)]))
+    ax.plot(*ends.T, color=colour, linewidth=width, linestyle=DOTS if width > 0.5 else "-", alpha=0.7, zorder=2)
 
 
-def _symbol(look: Look, size: float, filled: bool) -> dict[str, Any]:
+def _cube(ax: Axes, middle: np.ndarray) -> None:
+    """The object, with the three faces that are seen."""
+    corners = np.array([(-1, -1), (1, -1), (1, 1), (-1, 1)]) * RESTING
+    faces = {
+        "#a9d9cb": np.insert(corners, 1, -RESTING, axis=1),  # in front
+        "#c3e5db": np.insert(corners, 0, RESTING, axis=1),  # on the right
+        PALE_GREEN: np.insert(corners, 2, RESTING, axis=1),  # on top
+    }
+    for colour, face in faces.items():
+        ax.add_patch(Polygon(_seen(middle + face), facecolor=colour, edgecolor=GREEN, linewidth=0.6, zorder=3))
+
+
+def _scale_bar(ax: Axes, named: bool) -> None:
+    """Ten centimetres, as long wherever they are seen from left to right."""
+    left, low = ax.get_xlim()[0], ax.get_ylim()[0]
+    step = 0.02 * (ax.get_xlim()[1] - left)
+    ax.plot([left + step, left + step + 0.1], [low + step] * 2, color=BLACK, linewidth=1, solid_capstyle="butt")
+    if named:
+        ax.annotate(
+            "10 cm", (left + step + 0.05, low + step), (0, 2), textcoords="offset points", ha="center", fontsize=6.5
+        )
+
+
+SYMBOLS = {"hand": Look(BLUE, "-", "o"), "object": Look(GREEN, "-", "s"), "goal": Look(VERMILLION, "-", "o")}
+"""In scenes, where the goal is a sphere."""
+
+
+def _symbol(look: Look, filled: bool) -> dict[str, Any]:
     return {
         "linestyle": "none",
         "marker": look.marker,
         "color": look.colour,
-        "markersize": size,
+        "markersize": 5,
         "markerfacecolor": look.colour if filled else "none",
-        "markeredgewidth": 0.8 if not filled else 1,
+        "markeredgewidth": 1.1 if look.marker == "x" else 0.8,
     }
 
 
 def _scene_keys(predicted: Sequence[str]) -> list[Line2D]:
-    now = [Line2D([], [], **_symbol(look, 5, True), label=f"{name} now") for name, look in ENTITIES.items()]
-    later = [Line2D([], [], **_symbol(ENTITIES[name], 5, False), label=f"{name} predicted") for name in predicted]
-    truth = Line2D([], [], **_symbol(Look(BLACK, "-", "x"), 5, True), label=f"{predicted[0]} at next boundary")
+    now = [Line2D([], [], **_symbol(look, True), label=f"{name} now") for name, look in SYMBOLS.items()]
+    for key, colour in zip(now[1:], (PALE_GREEN, PALE_VERMILLION), strict=True):
+        key.set(markerfacecolor=colour, markersize=6.5)
+    later = [Line2D([], [], **_symbol(SYMBOLS[name], False), label=f"{name} predicted") for name in predicted]
+    truth = Line2D([], [], **_symbol(Look(BLACK, "-", "x"), True), label=f"{predicted[0]} at next boundary")
     return [*now, *later, truth]
 
 
@@ -991,6 +1059,8 @@ COLUMNS = {
     "skip_spread.csv": ("sparsity", "kind", "update", "spread"),
 }
 """The columns that figures need; others may be there."""
+_KEYS = {"sparsity", "seed", "update", "step", "from_step"}
+"""Columns that say what a row is about."""
 ENTRIES: dict[str, dict[str, tuple[int | None, ...] | type[str]]] = {
     "examples.json": {
         "seed": (),
@@ -1036,7 +1106,14 @@ def _columns(path: Path, text: str) -> Table:
         if len(row) != len(names):
             raise FileError(f"{path} has {len(row)} values in line {number}: wanted {len(names)}, one for each column")
     table = dict(zip(names, np.array(rows[1:], dtype=str).reshape(-1, len(names)).T, strict=True))
-    return {name: table[name] if name in _TEXTS else _numbers(path, name, table[name]) for name in COLUMNS[path.name]}
+    found = {name: table[name] if name in _TEXTS else _numbers(path, name, table[name]) for name in COLUMNS[path.name]}
+    if "memory" in found:
+        found["sparsity"] = np.where(found["memory"] == "gru", 0, found["sparsity"])  # it has none
+    for name in _KEYS & found.keys() if path.name != "rivals.csv" else ():  # whose other methods have neither
+        if np.isnan(found[name]).any():
+            line = int(np.isnan(found[name]).argmax()) + 2
+            raise FileError(f"{path} has nothing in column {name!r} of line {line}: wanted a number")
+    return found
 
 
 def _numbers(path: Path, name: str, texts: np.ndarray) -> np.ndarray:

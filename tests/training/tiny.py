@@ -33,10 +33,10 @@ def example(count=24, *, time=8, action=2, context=0, kinds=3, ragged=False, see
     )
 
 
-def small_recipe(name="fast", **changes):
+def small_recipe(**changes):
     """A recipe of 40 updates, evaluated twice after the start."""
     return recipe(
-        name,
+        "fast",
         **{"updates": 40, "evaluate_every": 20, "evaluate_on": 24, "batch": 12, "warmup": 4, "sparsity_warmup": 8}
         | changes,
     )

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, Integer, PRNGKeyArray
 
 from saccade import events, sequences
 from saccade.checks import InputError
@@ -33,19 +33,19 @@ from saccade.training.recipe import PER_MODEL, Member, Recipe
 
 
 class Numbers(eqx.Module):
-    """What may differ between models that one program trains."""
+    """What may differ between models that one program trains; of one model, or of several, stacked."""
 
-    seed: Int[Array, ""]
-    sparsity: Float[Array, ""]
-    learning_rate: Float[Array, ""]
-    skip_learning_rate: Float[Array, ""]
-    warmup: Float[Array, ""]
-    sparsity_warmup: Float[Array, ""]
-    final: Float[Array, ""]
-    epsilon: Float[Array, ""]
-    clip: Float[Array, ""]
-    skip_clip: Float[Array, ""]
-    beta: Float[Array, ""]
+    seed: Integer[Array, "*models"]
+    sparsity: Float[Array, "*models"]
+    learning_rate: Float[Array, "*models"]
+    skip_learning_rate: Float[Array, "*models"]
+    warmup: Float[Array, "*models"]
+    sparsity_warmup: Float[Array, "*models"]
+    final: Float[Array, "*models"]
+    epsilon: Float[Array, "*models"]
+    clip: Float[Array, "*models"]
+    skip_clip: Float[Array, "*models"]
+    beta: Float[Array, "*models"]
 
 
 class Training(eqx.Module):
@@ -126,7 +126,7 @@ def update(
 
     now = training.model
     (value, measures), gradient = jax.value_and_grad(loss, has_aux=True)(now.forward_inverse)
-    met = {"loss": value, "gradient_norm": optax.global_norm(gradient), **measures}
+    met = {"loss": value, "gradient_norm": optax.tree.norm(gradient), **measures}
     forward_inverse, moments = descend(
         now.forward_inverse, gradient, training.moments, numbers.clip, numbers.learning_rate
     )
@@ -220,12 +220,16 @@ def judge(training: Training, data: Data, recipe: Recipe, size: int) -> dict[str
         ahead = model.skip(batch.observation[:-1], seen.latent[:-1], context)
         found["skip_nll"] = skip_loss(ahead, target, beta=0.0, mask=batch.mask)
         error = ((ahead.mean - target) ** 2).mean(-1)
-        later = jnp.ones(error.shape, bool) if batch.mask is None else batch.mask[1:]
-        found["skip_mse"] = jnp.where(later, error, 0).sum() / later.sum()
-        return found
+        exists = jnp.ones(seen.gate.shape[:-1], bool) if batch.mask is None else batch.mask
+        found["skip_mse"] = jnp.where(exists[1:], error, 0).sum() / exists[1:].sum()
+        return found, exists.sum(), exists[1:].sum()
 
-    parts = jax.lax.map(of_some, jnp.arange(len(data.observation)).reshape(-1, size))
-    return jax.tree.map(lambda values: values.mean(0), parts)
+    parts, steps, later = jax.lax.map(of_some, jnp.arange(len(data.observation)).reshape(-1, size))
+    # Each part counts by its steps: of actions and skips there is one fewer in each sequence.
+    return {
+        name: jnp.average(values, weights=later if name.startswith(("action", "skip")) else steps)
+        for name, values in parts.items()
+    }
 
 
 # --- Many models ---------------------------------------------------------------------------------------------------
@@ -365,11 +369,16 @@ def on_device(given: Sequences, recipe: Recipe, scaling: sequences.Scaling) -> D
     def floats(mean, scale):
         return jnp.asarray(mean, jnp.float32), jnp.asarray(scale, jnp.float32)
 
-    context = None if given.context is None else jnp.asarray(given.context)
+    def without_padding(array: np.ndarray) -> Array:  # in which anything may stand
+        if given.length is None:
+            return jnp.asarray(array)
+        exists = np.arange(array.shape[1]) < given.length[:, None] + array.shape[1] - given.time
+        return jnp.asarray(np.where(exists[..., None], array, 0))
+
     return Data(
-        observation=jnp.asarray(np.nan_to_num(given.observation)),  # in padding anything may stand
-        action=jnp.asarray(np.nan_to_num(given.action)),
-        context=context,
+        observation=without_padding(given.observation),
+        action=without_padding(given.action),
+        context=None if given.context is None else without_padding(given.context),
         length=None if given.length is None else jnp.asarray(given.length),
         pool=jnp.asarray(np.argsort(kind, kind="stable"), jnp.int32),
         pool_start=jnp.asarray(np.cumsum(sizes) - sizes, jnp.int32),

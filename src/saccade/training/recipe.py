@@ -71,11 +71,11 @@ class Recipe:
             value = getattr(self, name)
             if value is None and "clip" in name:
                 continue
-            if not _is_number(value) or not 0 < value < float("inf"):
+            if value is None or not _is_number(value) or not 0 < value < float("inf"):
                 raise InputError(f"{name} is {value!r}: wanted a number above 0")
         for name in ("final", "beta"):
             value = getattr(self, name)
-            if not _is_number(value) or not 0 <= value <= 1:
+            if value is None or not _is_number(value) or not 0 <= value <= 1:
                 raise InputError(f"{name} is {value!r}: wanted a number from 0 to 1")
 
 
