@@ -5,6 +5,7 @@ Truth is the script's own phase, boundaries agree within one step, and a sequenc
 """
 
 import json
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,13 +14,14 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from saccade import sequences, training
+from saccade import saving, sequences, training
 from saccade.events import agreement
 from saccade.models import EventModel
 from saccade.networks import beta_nll
 from saccade.sequences import Sequences
 from saccade.studies import rivals
 from saccade.studies.study import (
+    SHOWN,
     Rows,
     Seen,
     Study,
@@ -214,24 +216,24 @@ def against_rivals(study: Study, tell: Tell | None = None) -> dict[str, Rows]:
 
     What a noise level gave is kept until all are done, since they take long.
     """
-    wanted = study.scale.rivalry
-    levels = [level for level in rivals.NOISE if level.name in wanted.levels]
+    levels = [level for level in rivals.NOISE if level.name in study.scale.rivalry.levels]
     rows: Rows = []
     for number, level in enumerate(levels):
-        path = study.out / "parts" / f"rivals-{level.name}.json"
-        made_from = json.loads(json.dumps([study.made_from, _plain(wanted), level]))
-        known = json.loads(path.read_text()) if path.exists() else {}
-        if known.get("made_from") != made_from:
-            known = {"made_from": made_from, "rows": at_level(study, level)}
-            write_json(path, known)
-        rows += known["rows"]
+        for name, judge in (("gates", of_gates), ("rivals", of_rivals)):
+            path = study.out / "parts" / f"{name}-{level.name}.json"
+            made_from = json.loads(json.dumps([study.made_from, _plain(study.scale.rivalry), level]))
+            known = json.loads(path.read_text()) if path.exists() else {}
+            if known.get("made_from") != made_from:
+                known = {"made_from": made_from, "rows": judge(study, level, tell)}
+                write_json(path, known)
+            rows += known["rows"]
         if tell:
             tell("rivals", number + 1, len(levels))
     return {"rivals.csv": rows}
 
 
-def at_level(study: Study, level: rivals.Noise) -> Rows:
-    """All methods at one noise level."""
+def of_rivals(study: Study, level: rivals.Noise, tell: Tell | None = None) -> Rows:
+    """How the other methods do at one noise level."""
     wanted = study.scale.rivalry
     train = study.train
     if wanted.training is not None:
@@ -246,18 +248,49 @@ def at_level(study: Study, level: rivals.Noise) -> Rows:
         model = study.model(member)
         found = compare(methods=("surprise peaks",), inputs=("both",), surprise=partial(surprise, model), workers=1)
         rows += [{"label": member.label, "sparsity": None, "seed": member.seed} | row for row in found]
-    shown = rivals.noisy(study.test, level.sensory, level.motor, NOISE_SEED)[rivals.spread(study.test, wanted.limit)]
+    return rows
+
+
+def of_gates(study: Study, level: rivals.Noise, tell: Tell | None = None) -> Rows:
+    """How our gates do at one noise level: those of models that saw clean sequences in training, and of retrained ones.
+
+    Retrained models are the fair comparison, since the others' settings are chosen on sequences as noisy as these.
+    """
+    shown = rivals.noisy(study.test, level.sensory, level.motor, NOISE_SEED)
+    shown = shown[rivals.spread(study.test, study.scale.rivalry.limit)]
     true = rivals.transitions(shown)
+    models = [(member, "gates", study.model(member)) for member in study.gated]
+    models += [(member, "retrained gates", model) for member, model in retrained(study, level, tell)]
 
-    def ours(member: Member) -> Rows:
-        seen = observe(study.model(member), shown)
-        return [_scored(member, method, found, true, level) for method, found in _ours(seen).items()]
+    def of(one: tuple[Member, str, EventModel]) -> Rows:
+        member, name, model = one
+        seen = observe(model, shown)
+        boundaries = {f"{name}, episodes": seen.episodes, f"{name}, openings": seen.openings}
+        return [_scored(member, method, found, true, level) for method, found in boundaries.items()]
 
-    return rows + [row for some in each(ours, study.gated, "gates against rivals") for row in some]
+    return [row for some in each(of, models, f"gates, {level.name} noise", tell) for row in some]
 
 
-def _ours(seen: Seen) -> dict[str, np.ndarray]:
-    return {"gates, episodes": seen.episodes, "gates, openings": seen.openings}
+def retrained(study: Study, level: rivals.Noise, tell: Tell | None = None) -> list[tuple[Member, EventModel]]:
+    """Models at the shown λ that learned from sequences with as much noise, and nothing else changed."""
+    if not level.sensory and not level.motor:
+        return [(member, study.model(member)) for member in study.shown]
+    place = study.out / "noisy" / level.name
+    place.mkdir(parents=True, exist_ok=True)
+    for number, split in enumerate(("train", "validation")):
+        path = place / f"{split}.safetensors"
+        if not path.exists():  # other noise than what they are tested with, else it would be something to learn
+            clean = sequences.load(study.data / path.name)
+            sequences.save(rivals.noisy(clean, level.sensory, level.motor, NOISE_SEED + 2 + number), path)
+    # Gates do not depend on the skip network.
+    recipe = replace(study.recipe, skip_steps=0, evaluate_every=study.recipe.updates)
+    members = training.members(recipe, sparsities=(SHOWN,), seeds=study.scale.seeds)
+    name = f"retraining, {level.name} noise"
+    run = place / "training"
+    if not training.train(run, members, place, tell=(lambda at: tell(name, at.update, at.updates)) if tell else None):
+        raise KeyboardInterrupt
+    models = [saving.load(training.milestone(run, one.label, recipe.updates)) for one in members]
+    return [(one, model) for one, model in zip(members, models, strict=True) if isinstance(model, EventModel)]
 
 
 def _scored(member: Member, method: str, found, true, level: rivals.Noise) -> dict[str, Any]:
