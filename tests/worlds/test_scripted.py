@@ -111,11 +111,12 @@ def test_hold_begins_on_arrival_and_stays(made, kind, which):
     assert away[np.arange(STEPS + 1) >= begin[:, None]].max() < 0.03
 
 
-def test_movements_keep_their_direction_and_slow_down(made):
-    seen, event = made["point"].observation.astype(float), made["point"].event
-    begin, _ = _first(event, HOLD)
+@pytest.mark.parametrize(("kind", "target", "after"), [("point", GOAL, HOLD), ("reach-grasp-transport", OBJECT, GRASP)])
+def test_movements_keep_their_direction_and_slow_down(made, kind, target, after):
+    seen, event = made[kind].observation.astype(float), made[kind].event
+    begin, _ = _first(event, after)
     for sequence in np.flatnonzero(begin >= 7):
-        way = seen[sequence, 0, GOAL] - seen[sequence, 0, HAND]
+        way = seen[sequence, 0, target] - seen[sequence, 0, HAND]
         steps = np.diff(seen[sequence, : begin[sequence] + 1, HAND], axis=0)
         straight = steps @ way / np.linalg.norm(way) / np.linalg.norm(steps, axis=1)
         assert np.median(straight) > 0.95
@@ -197,6 +198,7 @@ def test_seeds_splits_kinds_and_indices_give_different_sequences(world):
     ("kind", "spoilt", "where"),
     [
         ("reach-grasp-transport", OBJECT, -1),
+        ("reach-grasp-transport", OBJECT, 1),
         ("point", HAND, -1),
         ("point", OBJECT, 12),
         ("stretch", OBJECT, 12),
@@ -206,12 +208,12 @@ def test_sequences_that_fail_are_told_apart(made, kind, spoilt, where):
     seen = made[kind].observation[:3].astype(float)
     seen[1, where, spoilt] += [0.06, 0, 0]
     seen[2, 5, HAND] = np.nan
-    assert scripted._succeeded(kind, seen).tolist() == [True, False, False]
+    assert scripted._succeeded(kind, seen, made[kind].event[:3]).tolist() == [True, False, False]
 
 
 def test_failed_tries_are_counted_and_made_again(world, monkeypatch):
     honest = scripted._succeeded
-    monkeypatch.setattr(scripted, "_succeeded", lambda kind, seen: honest(kind, seen) & (seen[:, 0, 10] < 0.5))
+    monkeypatch.setattr(scripted, "_succeeded", lambda *tried: honest(*tried) & (tried[1][:, 0, 10] < 0.5))
     made = generate("stretch", 20, seed=0, world=world)
     assert made.discarded > 0
     assert made.observation[:, 0, 10].max() < 0.5

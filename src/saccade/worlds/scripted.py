@@ -37,7 +37,7 @@ MOTOR_NOISE = 0.05
 TABLE_HEIGHTS = (0.3, 0.5)
 
 ARRIVED = 0.02  # metres between hand or object and goal at which transporting and pointing end
-BUMPED = 0.01  # metres an object may move in a pointing or stretching sequence, where nothing should touch it
+BUMPED = 0.01  # metres an object may move before it is grasped: coming from the side, fingers may push it
 BETWEEN = np.array([0.012, 0.012, 0.012])  # metres off the object's middle at which the fingers may close
 _BEGINNING: dict[str, int] = dict(zip(KINDS, (REACH, POINT, STRETCH), strict=True))
 _TOGETHER = 256  # sequences moved at once: threads seldom wait for each other, and little memory
@@ -81,8 +81,8 @@ def generate(
     """`count` sequences of one kind, from number `first` on in the endless row that `seed` and `split` name.
 
     Tries that fail are thrown away and made again: a reach-grasp-transport must end with the object within 5 cm of the
-    goal, a pointing hand within 2 cm of it, and nobody else may move the object. `progress` is called with how many are
-    done and how many are wanted. `world` saves building a new one where many calls follow each other.
+    goal, a pointing hand within 2 cm of it, and nothing but a grasp may move the object. `progress` is called with how
+    many are done and how many are wanted. `world` saves building a new one where many calls follow each other.
     """
     check_choice("kind", kind, KINDS)
     check_choice("split", split, SPLITS)
@@ -119,7 +119,7 @@ def _generate(
         tries = [waiting.popleft() for _ in range(min(_TOGETHER, len(waiting)))]
         draws = [_draw(world, heights, kind, seed, split, first + slot, attempt) for slot, attempt in tries]
         observation, action, event = _play(world, kind, draws)
-        kept = _succeeded(kind, observation)
+        kept = _succeeded(kind, observation, event)
         for (slot, attempt), draw, good, *arrays in zip(tries, draws, kept, observation, action, event, strict=True):
             if good:
                 made.observation[slot], made.action[slot], made.event[slot] = arrays
@@ -198,12 +198,8 @@ def _wanted(kind: str, phase: np.ndarray, now: np.ndarray) -> np.ndarray:
     hand, thing, goal = now[:, HAND], now[:, OBJECT], now[:, GOAL]
     if kind == "point":
         return np.column_stack([_towards(goal - hand), np.full(len(now), -1.0)])
-    to_object = thing - hand
-    # Coming from the side the fingers would push the object away: until the hand is above it, it aims higher.
-    to_object[:, 2] += np.clip(_length(to_object[:, :2]) - 0.01, 0, 0.05)
-    to_goal = goal - thing
     early = (phase == REACH) | (phase == GRASP)
-    move = _towards(np.where(early[:, None], to_object, to_goal))
+    move = _towards(np.where(early[:, None], thing - hand, goal - thing))
     return np.column_stack([move, np.where(phase == REACH, 1.0, -1.0)])
 
 
@@ -223,13 +219,15 @@ def _length(way: np.ndarray) -> np.ndarray:
     return np.sqrt(total)
 
 
-def _succeeded(kind: str, observation: np.ndarray) -> np.ndarray:
+def _succeeded(kind: str, observation: np.ndarray, event: np.ndarray) -> np.ndarray:
     """Which of the played sequences (N, 26, 11) did what their kind promises."""
     last = observation[:, -1]
     finite = np.isfinite(observation).all((1, 2))
+    moved = _length(observation[:, 1:, OBJECT] - observation[:, :1, OBJECT])
+    may_move = (event == GRASP) | (event == TRANSPORT) | (event == HOLD) if kind == KINDS[0] else np.False_
+    untouched = np.where(may_move, 0, moved).max(1) < BUMPED
     if kind == "reach-grasp-transport":
-        return finite & (_length(last[:, GOAL] - last[:, OBJECT]) < NEAR)
-    untouched = _length(observation[:, :, OBJECT] - observation[:, :1, OBJECT]).max(1) < BUMPED
+        return finite & untouched & (_length(last[:, GOAL] - last[:, OBJECT]) < NEAR)
     if kind == "point":
         return finite & untouched & (_length(last[:, GOAL] - last[:, HAND]) < ARRIVED)
     return finite & untouched
