@@ -302,7 +302,7 @@ def train(
             finished = training.train(run, wanted, data or Path("data"), per_group=per_group, engine=chosen, tell=told)
     if not finished:
         print(f"saccade: stopped and saved; go on by: saccade train {run} --resume", file=sys.stderr)
-        raise typer.Exit(_INTERRUPTED)
+        sys.exit(_INTERRUPTED)
     _print_comparison([run])
 
 

@@ -12,6 +12,7 @@ import socket
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -145,7 +146,7 @@ def _connected(ray: Any, address: str | None) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
-    _check_address(address)
+    _check_address(ray, address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # of a cluster that is started here nobody is told
     alone = {"address": "local", "_node_ip_address": "127.0.0.1", "include_dashboard": False}
     try:
@@ -161,7 +162,7 @@ def _connected(ray: Any, address: str | None) -> Iterator[None]:
         ray.shutdown()
 
 
-def _check_address(address: str | None) -> None:
+def _check_address(ray: Any, address: str | None) -> None:
     """Raises for addresses on which Ray would wait for minutes, or ask for more to be installed."""
     if address in (None, "auto", "local"):
         return
@@ -170,8 +171,11 @@ def _check_address(address: str | None) -> None:
         raise InputError(
             f"address {address!r} is none: wanted auto or the head's host:port, from a machine that is itself a node"
         )
+    host = host.strip("[]")
+    if host in ("localhost", "127.0.0.1", "::1"):  # Ray, too, looks for it where other nodes would
+        host = ray.util.get_node_ip_address()
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+        socket.create_connection((host, int(port)), timeout=10).close()
     except (OSError, OverflowError) as error:
         raise InputError(
             f"no Ray cluster answers at {address} ({error}): start one by `ray start --head --port {port}` there"
@@ -224,22 +228,25 @@ def _work(desk: Any, folder: Path, number: int, cpus: int, versions: dict[str, s
     ray = _ray()
     jax.config.update("jax_platforms", "cpu")  # it was given CPUs, whatever else the node has
     machine.prepare(cpus)
-    if not ray.get(desk.begin.remote(number)):
-        return False
-    _check_node(folder, versions)
+    with ThreadPoolExecutor(1) as messenger:
 
-    def stopping() -> bool:
-        return ray.get(desk.is_stopping.remote())
+        def ask(method: Any, *given: Any) -> Any:
+            """An answer of the desk: not waited for in the main thread, whose CPUs Ray would give to the next group."""
+            return messenger.submit(lambda: ray.get(method.remote(*given))).result()
 
-    place = run.group_folder(folder, number)
-    give_up = time.monotonic() + PATIENCE
-    while place.exists() and run.is_held(place) and time.monotonic() < give_up:
-        if stopping():
+        def stopping() -> bool:
+            return ask(desk.is_stopping)
+
+        if not ask(desk.begin, number):
             return False
-        time.sleep(1)
-    return run.train_group(
-        folder, number, tell=lambda progress: ray.get(desk.tell.remote(progress)), interrupted=stopping
-    )
+        _check_node(folder, versions)
+        place = run.group_folder(folder, number)
+        give_up = time.monotonic() + PATIENCE
+        while place.exists() and run.is_held(place) and time.monotonic() < give_up:
+            if stopping():
+                return False
+            time.sleep(1)
+        return run.train_group(folder, number, tell=lambda progress: ask(desk.tell, progress), interrupted=stopping)
 
 
 def _check_node(folder: Path, versions: dict[str, str]) -> None:
