@@ -367,6 +367,7 @@ COMPARED = ("observation_mse", "action_mse", "gate_rate", "skip_mse")
 
 def compare(folder: str | os.PathLike) -> list[dict[str, Any]]:
     """The newest measures of a run: for every recipe, memory and λ, mean and deviation over seeds."""
+    about(folder)  # raises if it is no run
     newest = {row["label"]: row for row in metrics(folder)}
     groups: dict[tuple, list[dict[str, Any]]] = {}
     for row in newest.values():
