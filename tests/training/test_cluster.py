@@ -2,9 +2,11 @@
 
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -55,12 +57,15 @@ def nodes(environment):
     from ray.cluster_utils import Cluster
 
     small = {"num_cpus": 1, "object_store_memory": 80 << 20}
-    found = Cluster(initialize_head=True, head_node_args={**small, "include_dashboard": False}, shutdown_at_exit=False)
+    place = tempfile.mkdtemp(prefix="ray")  # for sockets, whose paths must be short
+    found = Cluster(shutdown_at_exit=False)
     try:
+        found.add_node(**small, include_dashboard=False, temp_dir=place)
         found.add_node(**small)
         yield found
     finally:
         found.shutdown()
+        shutil.rmtree(place, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")
