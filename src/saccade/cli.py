@@ -312,7 +312,8 @@ def train(
         else:
             finished = training.train(run, wanted, data or Path("data"), per_group=per_group, engine=chosen, tell=told)
     if not finished:
-        print(f"saccade: stopped and saved; go on by: saccade train {run} --resume", file=sys.stderr)
+        where = "" if engine == "local" else f" --engine {engine}" + (f" --address {address}" if address else "")
+        print(f"saccade: stopped and saved; go on by: saccade train {run} --resume{where}", file=sys.stderr)
         sys.exit(_INTERRUPTED)
     _print_comparison([run])
 

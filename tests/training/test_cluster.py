@@ -145,13 +145,16 @@ def test_models_are_those_of_the_local_engine_to_the_last_bit(nodes, data, here,
     assert run.resume(folder, engine=cluster.engine(nodes.address))  # nothing is left to do
 
 
-def test_ctrl_c_stops_all_nodes_after_a_chunk_and_the_run_goes_on(nodes, data, here, tmp_path):
+def test_ctrl_c_stops_all_nodes_and_the_run_goes_on_even_from_a_damaged_checkpoint(nodes, data, here, tmp_path):
     folder = begin(tmp_path / "run", data)
     engine = cluster.engine(nodes.address)
     assert not run.resume(folder, engine=engine, tell=pressing_ctrl_c())
     reached = [row["update"] for row in run.status(folder)]
     assert 0 < max(reached) < UPDATES
-    assert run.resume(folder, engine=engine)
+    newest = max(folder.glob("group-*/checkpoint-*"), key=lambda path: path.name)
+    newest.write_bytes(newest.read_bytes()[:-1])
+    with pytest.warns(UserWarning, match=rf"^group \d: {newest} .* kept as {newest.stem}.damaged"):
+        assert run.resume(folder, engine=engine)
     assert_same(folder, here)
 
 
