@@ -3,13 +3,14 @@
 import json
 import sys
 import time
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
 
 import saccade
 from saccade.checks import InputError, SaccadeError
@@ -240,6 +241,7 @@ Run = Annotated[Path, typer.Argument(help="The run's folder.")]
 
 @app.command()
 def train(
+    context: typer.Context,
     run: Annotated[Path, typer.Argument(help="The run's folder: checkpoints, metrics and models go there.")],
     data: Annotated[
         Path | None,
@@ -280,6 +282,14 @@ def train(
     from saccade.checks import check_choice
 
     check_choice("engine", engine, ("local", "ray"))
+    if address and engine != "ray":
+        raise InputError(f"--address {address} without --engine ray: add that, or leave the address out")
+    if resume:
+        for name in ("recipe", "change", "preset", "latent", "sparsity", "gru", "seeds", "per_group"):
+            source = context.get_parameter_source(name)
+            if source and source.name == "COMMANDLINE":
+                option = {"change": "set"}.get(name, name.replace("_", "-"))
+                raise InputError(f"--{option} with --resume: a run goes on as it was begun; begin another to change it")
     if engine == "local":
         machine.prepare()
         chosen = None
@@ -295,14 +305,16 @@ def train(
         wanted = training.members(
             recipe_, settings=settings, sparsities=sparsity or [1.0], gru=gru, seeds=_numbers("seeds", seeds)
         )
-    with _Trained(run, tensorboard) as told:
+    with _Trained(run, tensorboard) as told, warnings.catch_warnings():
+        warnings.showwarning = _warn
         if resume:
             finished = training.resume(run, data=data, engine=chosen, tell=told)
         else:
             finished = training.train(run, wanted, data or Path("data"), per_group=per_group, engine=chosen, tell=told)
     if not finished:
-        print(f"saccade: stopped and saved; go on by: saccade train {run} --resume", file=sys.stderr)
-        raise typer.Exit(_INTERRUPTED)
+        where = "" if engine == "local" else f" --engine {engine}" + (f" --address {address}" if address else "")
+        print(f"saccade: stopped and saved; go on by: saccade train {run} --resume{where}", file=sys.stderr)
+        sys.exit(_INTERRUPTED)
     _print_comparison([run])
 
 
@@ -322,7 +334,7 @@ def runs_list(
     if not found:
         print(f"no runs in {folder}: `saccade train {folder}/mine` begins one")
         return
-    table = Table("run", "group", "updates", "state")
+    table = Table(Column("run", no_wrap=True), "group", "updates", "state")
     for run, groups in states.items():
         for group in groups:
             table.add_row(run, group["title"], f"{group['update']:,} of {group['updates']:,}", group["state"])
@@ -365,14 +377,25 @@ def _print_comparison(runs: list[Path]) -> None:
     if not rows:
         return
     measures = dict(zip(training.COMPARED, ("obs MSE", "act MSE", "gates", "skip MSE"), strict=True))
-    which = ["run"] if len(runs) > 1 else []
-    table = Table(*which, "models", "seeds", "updates", *measures.values(), title="mean ± deviation over seeds")
+    which = [Column("run", no_wrap=True)] if len(runs) > 1 else []
+    table = Table(
+        *which,
+        Column("models", no_wrap=True),
+        "seeds",
+        "updates",
+        *measures.values(),
+        title="mean ± deviation over seeds",
+    )
     for run, row in rows:
         memory = f"λ = {row['sparsity']:g}" if row["memory"] == "gatel0rd" else row["memory"].upper()
         numbers = [f"{row[name]['mean']:.2g} ±{row[name]['deviation']:.1g}" if name in row else "" for name in measures]
         models = f"{row['recipe']} {memory}"
         table.add_row(*([run] if which else []), models, str(row["seeds"]), f"{row['update']:,}", *numbers)
     Console().print(table)
+
+
+def _warn(message: Warning | str, *_: object) -> None:
+    print(f"saccade: {message}", file=sys.stderr)
 
 
 def _change(given: str) -> tuple[str, Any]:
@@ -531,9 +554,11 @@ class _Trained:
     def __enter__(self) -> "_Trained":
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, error: object, *_: object) -> None:
         if self._tasks:
             self._live.stop()
+        if self._board and not error:
+            self._board()  # also of a run in which there was nothing left to do
 
     def __call__(self, at: Any) -> None:
         if self._board:
@@ -548,7 +573,13 @@ class _Trained:
         task = self._live.tasks[self._tasks[at.group]]
         self._live.update(task.id, completed=at.update)
         rate = f"{task.speed:.1f} updates/s" if task.speed else ""
-        shown = {"loss": "loss", "observation_mse": "obs MSE", "action_mse": "act MSE", "gate_rate": "gates"}
+        shown = {
+            "loss": "loss",
+            "skip_loss": "skip",
+            "observation_mse": "obs MSE",
+            "action_mse": "act MSE",
+            "gate_rate": "gates",
+        }
         measures = "  ".join(f"{text} {at.measures[name]:.2g}" for name, text in shown.items() if name in at.measures)
         self._live.update(task.id, rate=rate, measures=measures)
         if self._plain and (time.monotonic() - self._told > 30 or at.update == at.updates):

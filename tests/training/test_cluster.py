@@ -2,9 +2,11 @@
 
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -41,10 +43,10 @@ sys.exit(not run.resume(sys.argv[1]))
 
 
 @pytest.fixture(scope="module")
-def environment():
+def environment(compiled):
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in ENVIRONMENT.items():
-            patch.setenv(name, value)
+        for name, value in {**ENVIRONMENT, **compiled}.items():
+            patch.setenv(name.upper(), str(value))
         yield
 
 
@@ -54,13 +56,16 @@ def nodes(environment):
     pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
-    small = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "object_store_memory": 80 << 20}
-    found = Cluster(initialize_head=True, head_node_args={**small, "include_dashboard": False}, shutdown_at_exit=False)
+    small = {"num_cpus": 1, "object_store_memory": 80 << 20}
+    place = tempfile.mkdtemp(prefix="ray")  # for sockets, whose paths must be short
+    found = Cluster(shutdown_at_exit=False)
     try:
+        found.add_node(**small, include_dashboard=False, temp_dir=place)
         found.add_node(**small)
         yield found
     finally:
         found.shutdown()
+        shutil.rmtree(place, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +122,18 @@ def raylet(node) -> int:
     return node.all_processes["raylet"][0].process.pid
 
 
+def pressing_ctrl_c():
+    """Presses Ctrl-C once, at the first progress: pressed again, it would not wait for anything to be saved."""
+    pressed = []
+
+    def press(_):
+        if not pressed:
+            pressed.append(True)
+            signal.raise_signal(signal.SIGINT)
+
+    return press
+
+
 def test_models_are_those_of_the_local_engine_to_the_last_bit(nodes, data, here, tmp_path):
     told = []
     folder = begin(tmp_path / "run", data)
@@ -128,13 +145,16 @@ def test_models_are_those_of_the_local_engine_to_the_last_bit(nodes, data, here,
     assert run.resume(folder, engine=cluster.engine(nodes.address))  # nothing is left to do
 
 
-def test_ctrl_c_stops_all_nodes_after_a_chunk_and_the_run_goes_on(nodes, data, here, tmp_path):
+def test_ctrl_c_stops_all_nodes_and_the_run_goes_on_even_from_a_damaged_checkpoint(nodes, data, here, tmp_path):
     folder = begin(tmp_path / "run", data)
     engine = cluster.engine(nodes.address)
-    assert not run.resume(folder, engine=engine, tell=lambda _: signal.raise_signal(signal.SIGINT))
+    assert not run.resume(folder, engine=engine, tell=pressing_ctrl_c())
     reached = [row["update"] for row in run.status(folder)]
     assert 0 < max(reached) < UPDATES
-    assert run.resume(folder, engine=engine)
+    newest = max(folder.glob("group-*/checkpoint-*"), key=lambda path: path.name)
+    newest.write_bytes(newest.read_bytes()[:-1])
+    with pytest.warns(UserWarning, match=rf"^group \d: {newest} .* kept as {newest.stem}.damaged"):
+        assert run.resume(folder, engine=engine)
     assert_same(folder, here)
 
 
@@ -144,8 +164,7 @@ def test_ctrl_c_does_not_wait_for_groups_that_wait_for_cpus(nodes, data, tmp_pat
     folder = tmp_path / "run"
     wanted = members(small, settings=settings, seeds=(1, 2, 3, 4))
     engine = cluster.engine(nodes.address)
-    interrupt = lambda _: signal.raise_signal(signal.SIGINT)  # noqa: E731
-    assert not run.train(folder, wanted, data, per_group=1, engine=engine, tell=interrupt)
+    assert not run.train(folder, wanted, data, per_group=1, engine=engine, tell=pressing_ctrl_c())
     assert "not begun" in {row["state"] for row in run.status(folder)}
 
 

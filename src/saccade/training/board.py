@@ -17,9 +17,10 @@ class Board:
             raise InputError('TensorBoard files need a package: pip install "saccade[tensorboard]"') from error
         self._folder, self._writer = folder, SummaryWriter
         self._written: dict[str, int] = {}
-        shutil.rmtree(folder / "tensorboard", ignore_errors=True)
 
     def __call__(self) -> None:
+        if not self._written:  # not before: until there is something to tell, the folder may be no run
+            shutil.rmtree(self._folder / "tensorboard", ignore_errors=True)
         new: dict[str, list[dict]] = {}
         for row in metrics(self._folder):
             if row["update"] > self._written.get(row["label"], -1):

@@ -29,18 +29,24 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
 
 
 def newest(folder: Path, skeleton: Any) -> Checkpoint | None:
-    """The newest whole checkpoint whose state has the skeleton's shapes; None if there is none.
+    """The newest whole checkpoint whose state has the skeleton's shapes; None if there are no checkpoints at all.
 
-    A damaged one is passed over with a warning.
+    Damaged ones are set aside with a warning. If none is whole, nothing is begun anew over what they may still hold.
     """
+    damaged: list[tuple[Path, FileError]] = []
     for path in reversed(_paths(folder)):
         try:
             about, tensors = saving.read(path)
             state = saving.fill(path, skeleton, tensors)
         except FileError as error:
-            warnings.warn(f"{error}; going on from the checkpoint before it", stacklevel=2)
+            damaged.append((path, error))
             continue
+        for other, error in damaged:
+            aside = other.replace(other.with_suffix(".damaged"))
+            warnings.warn(f"{error}; kept as {aside.name}, going on from update {about['update']}", stacklevel=2)
         return Checkpoint(about["update"], state, about["rows"])
+    if damaged:
+        raise FileError(f"{damaged[0][1]}; no checkpoint before it is whole: put one back, or begin another run")
     return None
 
 

@@ -8,10 +8,12 @@ by Ray's own retries, so that only losses without progress are counted, and a pe
 
 import os
 import platform
+import secrets
 import socket
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -90,9 +92,11 @@ def _train(
         done = ray.wait(list(at_work), timeout=LOOK_EVERY)[0]
         stopping = interrupted() or failure is not None
         told, begun = ray.get(desk.look.remote(stopping))
-        for progress in told:
-            if tell:
-                tell(progress)
+        for news in told:
+            if isinstance(news, str):
+                warnings.warn(news, stacklevel=4)
+            elif tell:
+                tell(news)
         for task in done:
             number = at_work.pop(task)
             try:
@@ -145,13 +149,20 @@ def _connected(ray: Any, address: str | None) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
-    _check_address(address)
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # of a cluster that is started here nobody is told
-    alone = {"address": "local", "_node_ip_address": "127.0.0.1", "include_dashboard": False}
+    _check_address(ray, address)
+    # Ray would fill the screen with a dead node's logs; what matters is told at the desk.
+    wanted: dict[str, Any] = {"address": address, "logging_level": "WARNING", "log_to_driver": False}
+    if address:
+        os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "1")  # or else it tries for a quarter of an hour
+    else:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # of a cluster that is started here nobody is told
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # Ray would write one to the home directory,
+        wanted["logging_level"] = "ERROR"  # and warn that it uses one
+        wanted |= {"address": "local", "_node_ip_address": "127.0.0.1", "include_dashboard": False}
     try:
         with warnings.catch_warnings():  # Ray's processes are started by fork and exec, which harms no thread of JAX
             warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
-            ray.init(**({"address": address} if address else alone), logging_level="WARNING")
+            ray.init(**wanted)
     except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         reason = " ".join(str(error).split())[:300]
         raise InputError(f"address {address!r} cannot be connected to: {reason}") from error
@@ -161,7 +172,7 @@ def _connected(ray: Any, address: str | None) -> Iterator[None]:
         ray.shutdown()
 
 
-def _check_address(address: str | None) -> None:
+def _check_address(ray: Any, address: str | None) -> None:
     """Raises for addresses on which Ray would wait for minutes, or ask for more to be installed."""
     if address in (None, "auto", "local"):
         return
@@ -170,8 +181,11 @@ def _check_address(address: str | None) -> None:
         raise InputError(
             f"address {address!r} is none: wanted auto or the head's host:port, from a machine that is itself a node"
         )
+    host = host.strip("[]")
+    if host in ("localhost", "127.0.0.1", "::1"):  # Ray, too, looks for it where other nodes would
+        host = ray.util.get_node_ip_address()
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+        socket.create_connection((host, int(port)), timeout=10).close()
     except (OSError, OverflowError) as error:
         raise InputError(
             f"no Ray cluster answers at {address} ({error}): start one by `ray start --head --port {port}` there"
@@ -191,7 +205,7 @@ class _Desk:
     """What workers tell, and what they are told."""
 
     def __init__(self):
-        self.told: list[Progress] = []
+        self.told: list[Progress | str] = []
         self.begun: set[int] = set()
         self.stopping = False
 
@@ -203,13 +217,14 @@ class _Desk:
     def lost(self, number: int) -> None:
         self.begun.discard(number)
 
-    def tell(self, progress: Progress) -> None:
-        self.told.append(progress)
+    def tell(self, news: Progress | str) -> None:
+        """What a worker has to tell: how far it is, or a warning."""
+        self.told.append(news)
 
     def is_stopping(self) -> bool:
         return self.stopping
 
-    def look(self, stopping: bool) -> tuple[list[Progress], set[int]]:
+    def look(self, stopping: bool) -> tuple[list[Progress | str], set[int]]:
         """What was told since the last look, and the groups that were begun."""
         self.stopping |= stopping
         told, self.told = self.told, []
@@ -224,22 +239,30 @@ def _work(desk: Any, folder: Path, number: int, cpus: int, versions: dict[str, s
     ray = _ray()
     jax.config.update("jax_platforms", "cpu")  # it was given CPUs, whatever else the node has
     machine.prepare(cpus)
-    if not ray.get(desk.begin.remote(number)):
-        return False
-    _check_node(folder, versions)
+    with ThreadPoolExecutor(1) as messenger:
 
-    def stopping() -> bool:
-        return ray.get(desk.is_stopping.remote())
+        def ask(method: Any, *given: Any) -> Any:
+            """An answer of the desk: not waited for in the main thread, whose CPUs Ray would give to the next group."""
+            return messenger.submit(lambda: ray.get(method.remote(*given))).result()
 
-    place = run.group_folder(folder, number)
-    give_up = time.monotonic() + PATIENCE
-    while place.exists() and run.is_held(place) and time.monotonic() < give_up:
-        if stopping():
+        def stopping() -> bool:
+            return ask(desk.is_stopping)
+
+        def warn(message: Warning | str, category: type[Warning], *_: Any) -> None:
+            if category is UserWarning:  # others are for programmers
+                ask(desk.tell, f"group {number + 1}: {message}")
+
+        warnings.showwarning = warn
+        if not ask(desk.begin, number):
             return False
-        time.sleep(1)
-    return run.train_group(
-        folder, number, tell=lambda progress: ray.get(desk.tell.remote(progress)), interrupted=stopping
-    )
+        _check_node(folder, versions)
+        place = run.group_folder(folder, number)
+        give_up = time.monotonic() + PATIENCE
+        while place.exists() and run.is_held(place) and time.monotonic() < give_up:
+            if stopping():
+                return False
+            time.sleep(1)
+        return run.train_group(folder, number, tell=lambda progress: ask(desk.tell, progress), interrupted=stopping)
 
 
 def _check_node(folder: Path, versions: dict[str, str]) -> None:

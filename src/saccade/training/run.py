@@ -121,11 +121,15 @@ def about(folder: str | os.PathLike) -> dict[str, Any]:
     """What `run.json` says of a run."""
     path = Path(folder) / "run.json"
     try:
-        return json.loads(path.read_text())
+        known = json.loads(path.read_text())
+        _ = known["data"], known["data_checksum"], [read_member(one) for group in known["groups"] for one in group]
     except FileNotFoundError as error:
         raise FileError(f"{folder} is no run: there is no run.json in it; `saccade runs list` shows runs") from error
-    except (OSError, ValueError) as error:
-        raise FileError(f"{path} cannot be read: {error}") from error
+    except OSError as error:
+        raise FileError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise FileError(f"{path} does not describe a run ({error}): put it back, or begin another run") from error
+    return known
 
 
 def load_data(path: str | os.PathLike) -> tuple[Sequences, Sequences]:
@@ -162,8 +166,9 @@ def train_group(
     place = group_folder(folder, number)
     recipe = members[0].recipe
     with only_one(place, "training"):
-        for left_over in place.glob(".*.tmp"):  # of a run killed while writing
-            left_over.unlink()
+        for written in (place, *(milestone(folder, one.label, 0).parent for one in members)):
+            for left_over in written.glob(".*.tmp"):  # of a run killed while writing
+                left_over.unlink()
         group = Group(members, *data)
         found = checkpoint.newest(place, group.skeleton())
         if found is None:
@@ -254,7 +259,7 @@ def _grouped(members: Sequence[Member], per_group: int | None) -> Iterator[list[
     shapes = list(dict.fromkeys(one.shape for one in members))
     for shape in shapes:
         alike = [one for one in members if one.shape == shape]
-        size = per_group or len(alike)
+        size = len(alike) if per_group is None else per_group
         if size < 1:
             raise InputError(f"per_group is {per_group}: wanted 1 model or more")
         for first in range(0, len(alike), size):
@@ -299,6 +304,8 @@ def interruptible() -> Iterator[Callable[[], bool]]:
         if asked.is_set():
             raise KeyboardInterrupt
         asked.set()
+        # Not by print, which may be what was interrupted.
+        os.write(2, b"\nsaccade: stops and saves after this chunk of updates; once more stops at once\n")
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -360,6 +367,7 @@ COMPARED = ("observation_mse", "action_mse", "gate_rate", "skip_mse")
 
 def compare(folder: str | os.PathLike) -> list[dict[str, Any]]:
     """The newest measures of a run: for every recipe, memory and λ, mean and deviation over seeds."""
+    about(folder)  # raises if it is no run
     newest = {row["label"]: row for row in metrics(folder)}
     groups: dict[tuple, list[dict[str, Any]]] = {}
     for row in newest.values():
