@@ -463,7 +463,7 @@ def bench_train(
 def bench_gaze(
     as_json: AsJson = False,
     data: Annotated[Path, typer.Option(help="A folder with test.safetensors.")] = Path("data"),
-    sequences: Annotated[int, typer.Option(min=1, help="Test sequences in each of the four conditions.")] = 640,
+    sequences: Annotated[int, typer.Option(min=1, help="Test sequences in each of the four conditions.")] = 3_200,
 ) -> None:
     """Seconds to find out where one model looks, its state carried on, against replaying the past at every step."""
     from saccade import machine

@@ -20,7 +20,7 @@ WAYS = {"carried": attention.watch, "replayed": attention.watch_replayed}
 
 
 def benchmark(
-    data: Path, *, sequences: int = 640, progress: Callable[[str, int, int], None] | None = None
+    data: Path, *, sequences: int = 3_200, progress: Callable[[str, int, int], None] | None = None
 ) -> dict[str, Any]:
     """Seconds to watch so many test sequences in each of the four conditions, both ways, by clock and by processor.
 
