@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from saccade import EventModel, attention, preset, sequences, training
+from saccade.benchmarks import gaze as benchmark
 from saccade.sequences import Sequences
 from saccade.studies import gaze
 from saccade.studies.study import Scale, Study, read_table, write_json, write_table
@@ -169,6 +170,15 @@ def test_an_interrupted_training_is_no_table(study, monkeypatch):
     monkeypatch.setattr(training, "train", lambda *given, **more: False)
     with pytest.raises(KeyboardInterrupt):
         gaze.trained(study)
+
+
+def test_the_benchmark_times_both_ways_on_the_same_sequences(study, monkeypatch):
+    monkeypatch.setattr(benchmark, "preset", gaze.preset)
+    numbers = benchmark.benchmark(study.data, sequences=3)
+    assert numbers["sequences"] == 3
+    assert numbers["replayed_processor_seconds"] > 0
+    whole = numbers["carried_seconds"] * 25 * 3_200 / 3 / 60
+    assert numbers["minutes_for_25_checkpoints_extrapolated"] == pytest.approx(whole)
 
 
 def test_conditions_are_the_papers():
