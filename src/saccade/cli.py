@@ -482,6 +482,23 @@ def bench_train(
     Console().print(table)
 
 
+@bench.command("gaze")
+def bench_gaze(
+    as_json: AsJson = False,
+    data: Annotated[Path, typer.Option(help="A folder with test.safetensors.")] = Path("data"),
+    sequences: Annotated[int, typer.Option(min=1, help="Test sequences in each of the four conditions.")] = 3_200,
+) -> None:
+    """Seconds to find out where one model looks, its state carried on, against replaying the past at every step."""
+    from saccade import machine
+
+    machine.prepare()
+    from saccade.benchmarks.gaze import benchmark
+
+    with _Told() as told:
+        numbers = benchmark(data, sequences=sequences, progress=told)
+    _print_numbers(numbers, as_json)
+
+
 def _print_numbers(numbers: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print(json.dumps(numbers))

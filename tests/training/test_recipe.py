@@ -30,6 +30,9 @@ def test_the_paper_recipe_has_the_papers_numbers_to_the_digit():
         "clip": 0.1,
         "skip_clip": None,
         "beta": 0.5,
+        "focus_changes": None,
+        "focus_noise": 0.05,
+        "boundaries": "learned",
     }
     assert recipe("paper").updates // recipe("paper").evaluate_every == 300
 
@@ -88,7 +91,9 @@ def test_a_wrong_value_is_one_clear_line(changes, told, untyped):
 def test_unknown_names_are_told_with_those_there_are():
     with pytest.raises(InputError, match="recipe 'slow' is unknown: choose one of fast, paper"):
         recipe("slow")
-    with pytest.raises(InputError, match="recipe setting 'rate' is unknown: choose one of batch, beta, clip, epsilon"):
+    with pytest.raises(
+        InputError, match="recipe setting 'rate' is unknown: choose one of batch, beta, boundaries, clip"
+    ):
         recipe("fast", rate=1)
 
 

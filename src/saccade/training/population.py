@@ -7,6 +7,7 @@ interruptions change anything.
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,13 +16,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float, Int, Integer, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, Integer, PRNGKeyArray
 
-from saccade import events, sequences
+from saccade import attention, events, sequences
 from saccade.checks import InputError
 from saccade.models import (
     EventModel,
     ModelSettings,
+    Prediction,
     forward_inverse_loss,
     measure,
     on_standardised,
@@ -63,6 +65,10 @@ class Data(eqx.Module):
     action: Float[Array, "count time action"]
     context: Float[Array, "count time context"] | None
     length: Int[Array, " count"] | None
+    unattended: Float[Array, "entities observation"] | None
+    """Which dimensions are noisy with a focus on each entity, if the recipe has one."""
+    boundary: Bool[Array, "count time"] | None
+    """Where the skip network's targets lie, if that is not for gates to say."""
     pool: Int[Array, " pooled"]
     """Numbers of sequences, kind by kind."""
     pool_start: Int[Array, " kinds"]
@@ -75,10 +81,14 @@ class Batch(eqx.Module):
     """Sequences in the layout that models want."""
 
     observation: Float[Array, "time batch observation"]
+    """As it looks with the focus, if there is one."""
     action: Float[Array, "time batch action"] | None
     next_observation: Float[Array, "time batch observation"]
     context: Float[Array, "time batch context"] | None
     mask: Array | None
+    clean: Float[Array, "time batch observation"]
+    """As it is."""
+    boundary: Bool[Array, "time batch"] | None
 
 
 # --- One model -----------------------------------------------------------------------------------------------------
@@ -102,7 +112,7 @@ def update(
     """One update of both networks on one batch, and what was met on the way."""
     key = jax.random.fold_in(jax.random.fold_in(jax.random.key(0), numbers.seed), number)
     batch_key, noise_key, skip_key = jax.random.split(key, 3)
-    batch = draw(data, recipe.batch, batch_key)
+    batch = _looked_at(draw(data, recipe.batch, batch_key), data, recipe, jax.random.fold_in(key, 3))
 
     def loss(forward_inverse):
         model = _plain(eqx.tree_at(lambda it: it.forward_inverse, training.model, forward_inverse), data, recipe)
@@ -149,8 +159,7 @@ def _skip_loss(model: EventModel, batch: Batch, recipe: Recipe, beta, key: PRNGK
     """The skip network's loss on what the gates do at this moment, without noise and without a gradient to them."""
     inner = jax.lax.stop_gradient(model.forward_inverse)
     seen = inner.observe(batch.observation, batch.action, batch.context, mask=batch.mask)
-    boundary = events.boundaries(seen.gate, batch.mask)
-    target = events.skip_targets(batch.observation, boundary, from_opening=model.settings.skip_from_opening)
+    target = _skip_target(model, seen, batch)
     if recipe.skip_steps is None:
         context = None if batch.context is None else batch.context[:-1]
         ahead = model.skip(batch.observation[:-1], seen.latent[:-1], context)
@@ -181,7 +190,26 @@ def _batch(data: Data, index: Int[Array, " batch"]) -> Batch:
     mask = None
     if data.length is not None:
         mask = jnp.arange(len(observation) - 1)[:, None] < data.length[index]
-    return Batch(observation[:-1], time_major(data.action), observation[1:], time_major(data.context), mask)
+    now, boundary = observation[:-1], None if data.boundary is None else data.boundary[index].T
+    return Batch(now, time_major(data.action), observation[1:], time_major(data.context), mask, now, boundary)
+
+
+def _looked_at(batch: Batch, data: Data, recipe: Recipe, key: PRNGKeyArray) -> Batch:
+    """The batch as it looks with a random focus, which becomes its context: unchanged if the recipe has none.
+
+    Both networks, the inverse model too, see what the focus lets them see; what they should predict stays clean.
+    """
+    if data.unattended is None or recipe.focus_changes is None:
+        return batch
+    look = {"changes": recipe.focus_changes, "noise": recipe.focus_noise}
+    observation, focus = attention.look_around(key, batch.clean, data.unattended, **look)
+    return replace(batch, observation=observation, context=focus)
+
+
+def _skip_target(model: EventModel, seen: Prediction, batch: Batch) -> Float[Array, "time_but_last batch observation"]:
+    """What the skip network should say: where the gates of the model opened, or where the recipe wants it."""
+    boundary = events.boundaries(seen.gate, batch.mask) if batch.boundary is None else batch.boundary
+    return events.skip_targets(batch.clean, boundary, from_opening=model.settings.skip_from_opening)
 
 
 def _plain(model: EventModel, data: Data, recipe: Recipe) -> EventModel:
@@ -208,14 +236,10 @@ def judge(training: Training, data: Data, recipe: Recipe, size: int) -> dict[str
     model = _plain(training.model, data, recipe)
 
     def of_some(index):
-        batch = _batch(data, index)
+        batch = _looked_at(_batch(data, index), data, recipe, jax.random.fold_in(jax.random.key(0), index[0]))
         seen = model.forward_inverse.observe(batch.observation, batch.action, batch.context, mask=batch.mask)
         found = measure(seen, batch.next_observation, batch.action, mask=batch.mask)
-        target = events.skip_targets(
-            batch.observation,
-            events.boundaries(seen.gate, batch.mask),
-            from_opening=model.settings.skip_from_opening,
-        )
+        target = _skip_target(model, seen, batch)
         context = None if batch.context is None else batch.context[:-1]
         ahead = model.skip(batch.observation[:-1], seen.latent[:-1], context)
         found["skip_nll"] = skip_loss(ahead, target, beta=0.0, mask=batch.mask)
@@ -254,11 +278,9 @@ class Group:
         settings, recipe = self.members[0].shape
         if any(member.shape != (settings, recipe) for member in members):
             raise InputError("members differ in more than seed, λ and learning rates: make a group for each shape")
-        for name in ("observation", "action", "context"):
-            if train.sizes[name] != getattr(settings, name):
-                raise InputError(
-                    f"the data's {name} has {train.sizes[name]} dimensions: the model has {getattr(settings, name)}"
-                )
+        for name, size in model_sizes(train, recipe).items():
+            if size != getattr(settings, name):
+                raise InputError(f"the data's {name} has {size} dimensions: the model has {getattr(settings, name)}")
         self.devices = jax.local_devices()
         self.lanes = lanes or (1 if self.devices[0].platform == "cpu" else len(self.members))
         # Some seconds' work between two looks at the clock, the keyboard and the numbers.
@@ -347,6 +369,15 @@ class Group:
         return self.devices[which % len(self.devices)]
 
 
+def model_sizes(given: Sequences, recipe: Recipe) -> dict[str, int]:
+    """How many dimensions a model's observation, action and context have; the context is the focus, if there is one."""
+    if recipe.focus_changes is None:
+        return given.sizes
+    if given.context is not None:
+        raise InputError("focus_changes is set for data with a context: wanted none, since the focus takes its place")
+    return {**given.sizes, "context": len(given.entities)}
+
+
 def numbers_of(members: Sequence[Member]) -> Numbers:
     """The members' own numbers, stacked."""
 
@@ -375,17 +406,39 @@ def on_device(given: Sequences, recipe: Recipe, scaling: sequences.Scaling) -> D
         exists = np.arange(array.shape[1]) < given.length[:, None] + array.shape[1] - given.time
         return jnp.asarray(np.where(exists[..., None], array, 0))
 
+    unattended = None
+    if recipe.focus_changes is not None:
+        unattended = jnp.asarray(attention.unattended(given.entities, given.sizes["observation"]))
+    boundary = wanted_boundaries(given, recipe)
+
     return Data(
         observation=without_padding(given.observation),
         action=without_padding(given.action),
         context=None if given.context is None else without_padding(given.context),
         length=None if given.length is None else jnp.asarray(given.length),
+        unattended=unattended,
+        boundary=None if boundary is None else jnp.asarray(boundary),
         pool=jnp.asarray(np.argsort(kind, kind="stable"), jnp.int32),
         pool_start=jnp.asarray(np.cumsum(sizes) - sizes, jnp.int32),
         pool_size=jnp.asarray(sizes, jnp.int32),
         observation_scaling=floats(scaling.observation_mean, scaling.observation_scale),
         action_scaling=floats(scaling.action_mean, scaling.action_scale),
     )
+
+
+def wanted_boundaries(given: Sequences, recipe: Recipe) -> np.ndarray | None:
+    """Where the recipe wants boundaries, (count, time); None where gates say it."""
+    if recipe.boundaries == "learned":
+        return None
+    found = np.zeros((len(given), given.time), bool)
+    if isinstance(recipe.boundaries, int):
+        found[:, recipe.boundaries :: recipe.boundaries] = True
+    elif given.event is None:
+        raise InputError("boundaries are wanted true of data without events: wanted Sequences.event, or learned ones")
+    else:
+        before, after = given.event[:, :-1], given.event[:, 1:]
+        found[:, 1:] = (before != after) & (before >= 0) & (after >= 0)
+    return (found & given.mask) | (np.arange(given.time) == given.lengths[:, None] - 1)
 
 
 def unstack(model: Any) -> list[Any]:

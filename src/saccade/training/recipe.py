@@ -50,6 +50,13 @@ class Recipe:
     skip_clip: float | None = None
     beta: float = 0.5
     """The β of β-NLL."""
+    focus_changes: int | None = None
+    """How often a focus on one of the data's entities, an input then, changes in each sequence; None: no focus."""
+    focus_noise: float = 0.05
+    """Standard deviation of what is added to entities without the focus; targets stay clean."""
+    boundaries: str | int = "learned"
+    """What the skip network looks ahead to: where gates open (`learned`), where the data's events change (`true`), or
+    every so many steps (a number)."""
 
     def __post_init__(self):
         if not isinstance(self.name, str) or not re.fullmatch(r"[\w.+-]+", self.name):  # it becomes part of file names
@@ -64,7 +71,7 @@ class Recipe:
             ("sparsity_warmup", 0),
         ):
             _check_whole(name, getattr(self, name), lowest)
-        for name, lowest in (("evaluate_on", 1), ("skip_steps", 0)):
+        for name, lowest in (("evaluate_on", 1), ("skip_steps", 0), ("focus_changes", 0)):
             if getattr(self, name) is not None:
                 _check_whole(name, getattr(self, name), lowest)
         for name in ("learning_rate", "skip_learning_rate", "epsilon", "clip", "skip_clip"):
@@ -77,6 +84,12 @@ class Recipe:
             value = getattr(self, name)
             if value is None or not _is_number(value) or not 0 <= value <= 1:
                 raise InputError(f"{name} is {value!r}: wanted a number from 0 to 1")
+        if not _is_number(self.focus_noise) or not 0 <= self.focus_noise < float("inf"):
+            raise InputError(f"focus_noise is {self.focus_noise!r}: wanted a number, 0 or above")
+        if isinstance(self.boundaries, str):
+            check_choice("boundaries", self.boundaries, ("learned", "true"))
+        else:
+            _check_whole("boundaries", self.boundaries, 1)
 
 
 RECIPES = {

@@ -74,6 +74,9 @@ def train(
     path = folder / "run.json"
     if path.exists():
         found = about(folder)
+        # Through this version's settings, so that runs begun before a setting was there are still the same.
+        found["groups"] = [[read_member(one).about() for one in group] for group in found["groups"]]
+        found = json.loads(json.dumps(found))
         for name, title in (("data_checksum", "other data"), ("groups", "other models or recipes")):
             if found[name] != json.loads(json.dumps(wanted[name])):
                 raise FileError(
