@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
+from saccade.checks import FileError
 from saccade.studies.study import SCALES, SHOWN, Rows, read_json, read_table, write_json
 from saccade.worlds.scripted import KINDS
 
@@ -169,7 +170,7 @@ def a1(tables: Tables) -> Judgement | None:
             own = by_seed(where(gated, sparsity=sparsity), f"{what}_mse")
             ratios = paired(own, by_seed(gru, f"{what}_mse"), lambda a, b: a / b)
             if ratios:
-                found[f"{what}s λ {sparsity:g}"] = estimate(ratios)
+                found[f"{what}s, λ = {sparsity:g}:"] = estimate(ratios)
     if not found:
         return None
     worst = max(found.values(), key=lambda one: one.value)
@@ -270,12 +271,12 @@ OURS = "gates, episodes"
 def a4(tables: Tables) -> Judgement | None:
     """How many arrivals of pointing have an opening, and whether in the dimensions of reaching's contact."""
     arrivals = where(_shown(tables["transitions.csv"]), transition="point-hold")
-    recall = by_seed(arrivals, "recall")
+    recall, random = by_seed(arrivals, "recall"), by_seed(arrivals, "random")
     own = _shown(tables["overlap.csv"])
     overlap, chance, in_use = (by_seed(own, name) for name in ("overlap", "chance", "chance_in_use"))
     if not recall:
         return None
-    found, gain = estimate(recall.values()), difference(overlap, chance)
+    found, gain, beyond = estimate(recall.values()), difference(overlap, chance), difference(recall, random)
     shared = "nothing opens at arrival"
     if gain is not None:
         shared = (
@@ -283,10 +284,12 @@ def a4(tables: Tables) -> Judgement | None:
             f"difference {_span(gain, 2)}, chance among dimensions in use {np.mean(list(in_use.values())):.2f}"
         )
     check = (
-        f"share of arrivals with an opening within ±1 step ≥ {FOUND}, and the chance that a dimension that opens there "
-        f"also opens at contact with the object above that of any dimension: {shared}"
+        f"share of arrivals with an opening within ±1 step ≥ {FOUND} and above that with as many openings at random "
+        f"({np.mean(list(random.values())):.2f}), and the chance that a dimension that opens there also opens at "
+        f"contact with the object above that of any dimension: {shared}"
     )
-    return Judgement(found.value >= FOUND and gain is not None and gain.is_above(0), found, check, _seeds(arrivals))
+    marked = found.value >= FOUND and beyond is not None and beyond.is_above(0)
+    return Judgement(marked and gain is not None and gain.is_above(0), found, check, _seeds(arrivals))
 
 
 def a5(tables: Tables) -> Judgement | None:
@@ -467,7 +470,10 @@ def save(claims: Sequence[Mapping[str, Any]], path: str | os.PathLike) -> None:
 
 def load(path: str | os.PathLike) -> list[dict[str, Any]]:
     """The claims that `save` wrote."""
-    return read_json(Path(path))
+    known = read_json(Path(path))
+    if not isinstance(known, list) or not all(isinstance(one, dict) and one.get("id") in CLAIMS for one in known):
+        raise FileError(f"{path} holds no claims: name the claims.json of a study's folder, or the folder")
+    return known
 
 
 def merge(known: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
