@@ -128,7 +128,7 @@ def where(rows: Rows, **wanted: Any) -> Rows:
 
 def by_seed(rows: Rows, column: str) -> dict[int, float]:
     """A column's number for each seed; those without one are left out."""
-    return {row["seed"]: row[column] for row in rows if row[column] is not None}
+    return {row["seed"]: float(row[column]) for row in rows if row[column] is not None}
 
 
 def paired(one: Mapping[int, float], other: Mapping[int, float], how: Callable[[float, float], float]) -> list[float]:
@@ -187,7 +187,7 @@ def a2(tables: Tables) -> Judgement | None:
         return None
     rates = {sparsity: by_seed(where(gated, sparsity=sparsity), "gate_rate") for sparsity in sparsities}
     rises = [difference(rates[more], rates[less]) for less, more in pairwise(sparsities)]
-    falls = all(rise is not None and rise.is_below(0) for rise in rises)
+    falls = all(rise is not None and rise.is_below(0.0) for rise in rises)
     shown = estimate(rates[SHOWN].values())
     told = ", ".join(f"λ {sparsity:g}: {np.mean(list(own.values())):.2g}" for sparsity, own in rates.items())
     check = (
@@ -204,13 +204,13 @@ def a3(tables: Tables) -> Judgement | None:
     for ours, chance in (("episodes", "random"), ("openings", "random openings")):
         for measure in ("precision", "recall", "f1"):
             gain = difference(_or_zero(found[ours], measure), _or_zero(found[chance], measure))
-            better.append(gain is not None and gain.is_above(0))
+            better.append(gain is not None and gain.is_above(0.0))
     told = []
     for name in ("reach-grasp", "grasp-transport", "transport-hold"):
         own = where(_shown(tables["transitions.csv"]), transition=name)
         recall, random = by_seed(own, "recall"), by_seed(own, "random")
         gain = difference(recall, random)
-        better.append(gain is not None and gain.is_above(0))
+        better.append(gain is not None and gain.is_above(0.0))
         if recall:
             told.append(f"{name} {np.mean(list(recall.values())):.2f} (random {np.mean(list(random.values())):.2f})")
     f1 = _or_zero(found["episodes"], "f1")
@@ -288,8 +288,8 @@ def a4(tables: Tables) -> Judgement | None:
         f"({np.mean(list(random.values())):.2f}), and the chance that a dimension that opens there also opens at "
         f"contact with the object above that of any dimension: {shared}"
     )
-    marked = found.value >= FOUND and beyond is not None and beyond.is_above(0)
-    return Judgement(marked and gain is not None and gain.is_above(0), found, check, _seeds(arrivals))
+    marked = found.value >= FOUND and beyond is not None and beyond.is_above(0.0)
+    return Judgement(marked and gain is not None and gain.is_above(0.0), found, check, _seeds(arrivals))
 
 
 def a5(tables: Tables) -> Judgement | None:
@@ -312,7 +312,7 @@ def a5(tables: Tables) -> Judgement | None:
         "opening rate per step after t = 2, stretching minus each other kind, below 0 (here the one nearer to it): "
         f"{told}"
     )
-    return Judgement(all(gap is not None and gap.is_below(0) for gap in gaps), nearer, check, seeds)
+    return Judgement(all(gap is not None and gap.is_below(0.0) for gap in gaps), nearer, check, seeds)
 
 
 # --- B: skip predictions -------------------------------------------------------------------------------------------
@@ -350,7 +350,7 @@ def _nears(tables: Tables, kind: str, target: str) -> Judgement | None:
         return None
     estimates = {to: estimate(change.values()) for to, change in changes.items()}
     others = {to: one for to, one in estimates.items() if to != target}
-    holds = estimates[target].is_below(0) and all(one.value >= -FELL for one in others.values())
+    holds = estimates[target].is_below(0.0) and all(one.value >= -FELL for one in others.values())
     check = (
         f"change of the distance (m) from predicted hand to {target} between the first checkpoint whose predicted "
         f"goal is within {KNOWN} m (update {min(began.values())} to {max(began.values())}) and the last, below 0; the "
@@ -378,7 +378,7 @@ def b3(tables: Tables) -> Judgement | None:
         "deviation over seeds of the predicted hand (m) from t = 2: stretching as a multiple of the larger of the "
         f"other two, above 1 (interval by leaving out one seed at a time): {told}"
     )
-    return Judgement(found.is_above(1), found, check, seeds)
+    return Judgement(found.is_above(1.0), found, check, seeds)
 
 
 def _ratio(spreads: Mapping[str, float]) -> float:
