@@ -89,7 +89,7 @@ def demo(
     for table in demo.tables(done.folder):
         Console().print(table)
     _print_reproduced(done)
-    print("next: `saccade reproduce all` does the same with more models, `saccade reproduce -h` says how")
+    print("Two models show how it works, hardly what holds: `saccade reproduce all` does the same with more of them.")
 
 
 # --- Data ----------------------------------------------------------------------------------------------------------
@@ -651,12 +651,12 @@ class _Told:
         if name not in self._tasks:
             self._tasks[name] = self._live.add_task(name, total=wanted, rate="")
         task = self._live.tasks[self._tasks[name]]
-        rate = f"{task.speed:.3g}/s" if task.speed else ""
+        rate = f" {task.speed:.3g}/s" if task.speed else ""
         self._live.update(task.id, completed=done, rate=rate)
         if self._plain and (done == wanted or time.monotonic() - self._told > 30):
             self._told = time.monotonic()
             left = f", {_time(task.time_remaining)} left" if task.time_remaining else ""
-            print(f"{name}: {done} of {wanted} {rate}{left}", file=sys.stderr, flush=True)
+            print(f"{name}: {done} of {wanted}{rate}{left}", file=sys.stderr, flush=True)
 
 
 class _Trained:

@@ -25,18 +25,18 @@ def tables(folder: str | os.PathLike) -> list[Table]:
 
 
 def _events(one: dict) -> Table:
-    table = Table("event's steps", "the script's phases in it", "strength", "hand foreseen at its end, off by")
-    table.title = f"{one['kind']}: what the gates made of it, without having seen the phases"
-    steps = len(one["phase"])
+    table = Table("steps", "the script's phases in them", "strength", "hand foreseen for the next opening, off by")
+    table.title = f"{one['kind']}: the gates' events, found without having been told the phases"
+    steps, hand, observed = len(one["phase"]), one["entities"]["hand"], np.array(one["observation"])
     starts = [0, *(step for step in range(1, steps) if one["boundary"][step])]
     for start, end in zip(starts, [*starts[1:], steps], strict=True):
         phases = ", ".join(dict.fromkeys(one["phase"][start:end]))
-        hand = one["entities"]["hand"]
-        last = min(end, steps - 1)  # the sequence's last step is what skip predictions look ahead to at most
-        off = ""
-        if start < last:
-            there = np.array(one["observation"][last])[hand]
-            off = f"{100 * np.linalg.norm(np.array(one['skip_mean'][start])[hand] - there):.1f} cm"
         strength = f"{one['strength'][start]:.2f}" if start else ""
+        # The sequence's last step counts as an opening for the skip network, and nothing is foreseen from there on.
+        later = [step for step in range(start + 1, steps) if one["opening"][step] or step == steps - 1]
+        off = ""
+        if later:
+            foreseen = np.array(one["skip_mean"][start])[hand]
+            off = f"{100 * np.linalg.norm(foreseen - observed[later[0], hand]):.1f} cm"
         table.add_row(f"{start + 1}–{end}", phases, strength, off)
     return table

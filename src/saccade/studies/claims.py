@@ -231,7 +231,7 @@ def a3(tables: Tables) -> Judgement | None:
 
 def _or_zero(rows: Rows, measure: str) -> dict[int, float]:
     """A score for each seed; a model that marks nothing scores 0."""
-    return {row["seed"]: row[measure] or 0.0 for row in rows}
+    return {row["seed"]: float(row[measure] or 0) for row in rows}
 
 
 def _scores(name: str, rows: Rows) -> str:
