@@ -117,7 +117,7 @@ def plan(
         for step, (_, outputs) in STUDIES[name].items():
             done = known_data and study.is_done(step, _made_from(study, step))
             stages.append(Stage(step, ", ".join(outputs), done, _about(study, step) / cores))
-    drawn = all(stage.done for stage in stages) and study.is_done("figures", {"tables": checksum(_tables(study))})
+    drawn = all(stage.done for stage in stages) and study.is_done("figures", _drawn_from(study))
     return [*stages, Stage("figures, claims, report", f"in {study.out}", drawn, ABOUT["figures"])]
 
 
@@ -231,7 +231,7 @@ def _draw(study: Study, tell: Tell | None) -> list[report.Figure]:
 
     folder = study.out / "figures"
     listing = folder / "figures.json"
-    made_from = {"tables": checksum(_tables(study))}
+    made_from = _drawn_from(study)
     if not study.is_done("figures", made_from):
         began = time.monotonic()
         if tell:
@@ -257,6 +257,11 @@ def _draw(study: Study, tell: Tell | None) -> list[report.Figure]:
         )
         for one in read_json(listing)
     ]
+
+
+def _drawn_from(study: Study) -> dict[str, Any]:
+    """What figures depend on: all tables, but not when and by which command these were made."""
+    return {"tables": checksum(path for path in _tables(study) if path.name != "provenance.json")}
 
 
 def _judge(study: Study) -> list[dict[str, Any]]:
