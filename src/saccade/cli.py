@@ -473,9 +473,7 @@ def _reproduce_recipes(out: Path, keep: Path | None) -> None:
 
 @app.command("claims")
 def claims_(
-    path: Annotated[Path, typer.Argument(help="A study's folder, or a file of claims.", show_default=True)] = Path(
-        "results/claims.json"
-    ),
+    path: Annotated[Path, typer.Argument(help="A study's folder, or a file of claims.")] = Path("results/claims.json"),
     as_json: AsJson = False,
 ) -> None:
     """Shows what holds of the paper's claims: verdict, value with its 95 % interval over seeds, and the run behind it.
@@ -500,7 +498,7 @@ def _print_claims(known: list[dict[str, Any]]) -> None:
     colours = {"holds": "green", "does not hold": "red", "not yet run": "dim"}
     behind = [f"{one['scale']} {one['recipe']}, {len(one['seeds'])} seeds" if one["seeds"] else "" for one in known]
     several = len(set(behind) - {""}) > 1
-    run = "" if several else f" ({max(behind, default='not yet run')})"
+    run = "" if several else f" ({max(behind, default='') or 'not yet run'})"
     table = Table("", "claim", "value (95 % interval)", "verdict", *(["run"] if several else []))
     table.title = f"What holds of the paper's claims{run}"
     for claim, run in zip(known, behind, strict=True):
