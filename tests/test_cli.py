@@ -21,15 +21,6 @@ def made(tmp_path_factory):
     return folder
 
 
-def test_the_demo_prints_events_and_leaves_pictures(tmp_path):
-    done = saccade("demo", tmp_path / "demo")
-    assert done.returncode == 0, done.stderr
-    for kind in ("reach-grasp-transport", "point", "stretch"):
-        assert kind in done.stdout
-        assert (tmp_path / "demo" / f"{kind}.png").read_bytes()[1:4] == b"PNG"
-    assert "1-" in done.stdout
-
-
 def test_info_says_what_is_inside(made):
     whole = json.loads(saccade("data", "info", made, "--json").stdout)
     assert {name: summary["sequences"] for name, summary in whole.items()} == {

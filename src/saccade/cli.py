@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressC
 from rich.table import Column, Table
 
 import saccade
-from saccade.checks import InputError, SaccadeError
+from saccade.checks import FileError, InputError, SaccadeError
 
 app = typer.Typer(
     help="Learns events from sensorimotor sequences without labels, and looks ahead by them.",
@@ -73,16 +73,24 @@ def _options(
 
 @app.command()
 def demo(
-    folder: Annotated[Path, typer.Argument(help="Where the sequences and pictures go.")] = Path("runs/demo"),
+    out: Annotated[Path, typer.Argument(help="Where everything goes.")] = Path("runs/demo"),
 ) -> None:
-    """Makes real sequences of a robot, runs a model over one of each kind, and prints the events that it sees."""
-    from saccade.demo import run
+    """The whole way in small: simulates a robot, trains models, judges what they learned, and writes a page to look at.
+
+    Takes some five minutes on two cores, the first time; interrupted, the same command goes on where it was.
+    """
+    from saccade import machine
+
+    machine.prepare()
+    from saccade import demo
 
     with _Told() as told:
-        tables, pictures = run(folder, told)
-    for table in tables:
+        done = demo.run(out, told)
+    _stop_unless(done.finished)
+    for table in demo.tables(done.folder):
         Console().print(table)
-    print("Pictures of the same sequences: " + ", ".join(map(str, pictures)))
+    _print_reproduced(done)
+    print("Two models show how it works, hardly what holds: `saccade reproduce all` does the same with more of them.")
 
 
 # --- Data ----------------------------------------------------------------------------------------------------------
@@ -420,6 +428,140 @@ def _numbers(name: str, given: str) -> list[int]:
         raise InputError(f"{name} is {given!r}: wanted whole numbers, as 5 or 5-14 or 5,7,9") from error
 
 
+# --- The paper's studies --------------------------------------------------------------------------------------------
+
+STUDIES = ("segmentation", "skips", "all", "recipes")
+
+
+@app.command()
+def reproduce(
+    study: Annotated[
+        str,
+        typer.Argument(
+            help="`segmentation`: what gates mark (claims A1 to A5); `skips`: what is foreseen (B1 to B4); `all`: "
+            "both; `recipes`: what gates depend on, docs/recipes.md."
+        ),
+    ],
+    scale: Annotated[
+        str | None,
+        typer.Option(
+            help="`smoke`: a minute, says only that everything runs; `quick`: some ten minutes on two cores, 3 seeds; "
+            "`full`: the paper's 10 seeds and all λ, hours. `quick` by default."
+        ),
+    ] = None,
+    recipe: Annotated[str, typer.Option(help="`fast`, or `paper`, 75 times as long: docs/recipes.md.")] = "fast",
+    out: Annotated[Path | None, typer.Option(help="Where everything goes; runs/SCALE-RECIPE by default.")] = None,
+    keep: Annotated[
+        Path | None, typer.Option(help="A folder that tables, figures and claims are copied to, as `results`.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and about how long.")] = False,
+) -> None:
+    """Reproduces a part of the paper: makes data, trains models, judges the paper's claims, writes a page to look at.
+
+    Interrupted, killed or switched off, the same command goes on where it was; what is finished is not done again.
+    `saccade claims` shows the verdicts afterwards, docs/reproduce.md says how they come about.
+    """
+    from saccade import machine
+    from saccade.checks import check_choice
+
+    check_choice("study", study, STUDIES)
+    machine.prepare()
+    if study == "recipes":
+        if scale is not None or recipe != "fast" or dry_run:
+            raise InputError("recipes is a study of one scale with recipes of its own: wanted --out and --keep at most")
+        _reproduce_recipes(out or Path("runs/recipes"), keep)
+        return
+    from saccade.studies import reproduce as studies
+
+    scale = scale or "quick"
+    if dry_run:
+        _print_plan(studies.plan(study, scale, recipe, out=out))
+        return
+    with _Told() as told:
+        done = studies.reproduce(study, scale, recipe, out=out, keep=keep, tell=told)
+    _stop_unless(done.finished)
+    _print_reproduced(done)
+
+
+def _reproduce_recipes(out: Path, keep: Path | None) -> None:
+    from saccade.studies import recipes
+
+    with _Told() as told:
+        table = recipes.run(out, Path("data"), tell=lambda at: told(at.group, at.update, at.updates))
+    _stop_unless(table is not None)
+    if keep is not None:
+        table = recipes.keep(out, keep)
+    print(f"{table} has a row for every model; docs/recipes.md says what such rows say")
+
+
+@app.command("claims")
+def claims_(
+    path: Annotated[Path, typer.Argument(help="A study's folder, or a file of claims.")] = Path("results/claims.json"),
+    as_json: AsJson = False,
+) -> None:
+    """Shows what holds of the paper's claims: verdict, value with its 95 % interval over seeds, and the run behind it.
+
+    `results` holds the evidence that was kept; after a run of your own, name its folder, as runs/quick-fast.
+    """
+    from saccade.studies import claims
+
+    file = path / "claims.json" if path.is_dir() else path
+    if not file.exists():
+        raise FileError(f"{file} does not exist: `saccade reproduce all --keep results` makes results/claims.json")
+    known = claims.load(file)
+    if as_json:
+        print(json.dumps(known, indent=2, ensure_ascii=False))
+        return
+    _print_claims(known)
+    print("how each is checked, and what else was measured: --json, or the page report.html of the run")
+
+
+def _print_claims(known: list[dict[str, Any]]) -> None:
+    """All claims with their verdicts; the run behind them in the title if it is the same for all."""
+    colours = {"holds": "green", "does not hold": "red", "not yet run": "dim"}
+    behind = [f"{one['scale']} {one['recipe']}, {len(one['seeds'])} seeds" if one["seeds"] else "" for one in known]
+    several = len(set(behind) - {""}) > 1
+    run = "" if several else f" ({max(behind, default='') or 'not yet run'})"
+    table = Table("", "claim", "value (95 % interval)", "verdict", *(["run"] if several else []))
+    table.title = f"What holds of the paper's claims{run}"
+    for claim, run in zip(known, behind, strict=True):
+        value = "" if claim["value"] is None else f"{claim['value']:.3g}"
+        if claim["low"] is not None:
+            value += f" ({claim['low']:.2g} to {claim['high']:.2g})"
+        verdict = f"[{colours[claim['verdict']]}]{claim['verdict']}[/]"
+        table.add_row(claim["id"], claim["claim"], value, verdict, *([run] if several else []))
+    Console().print(table)
+
+
+def _print_reproduced(done: Any) -> None:
+    _print_claims(done.claims)
+    took = ", ".join(f"{name} {_time(seconds)}" for name, seconds in done.took.items() if seconds >= 1)
+    print(f"time: {took}")
+    print(f"the report, to be opened in a browser: {done.report}")
+
+
+def _print_plan(stages: list[Any]) -> None:
+    table = Table("stage", "what", "state", "about", title="What would be done")
+    for stage in stages:
+        state, about = ("done", "") if stage.done else ("to do", _time(stage.seconds))
+        table.add_row(stage.name, stage.what, state, about)
+    Console().print(table)
+    print(f"about {_time(sum(stage.seconds for stage in stages if not stage.done))} on this machine while it is idle")
+
+
+def _time(seconds: float) -> str:
+    """A duration in the unit that a person would choose."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6_000 else f"{seconds / 3_600:.1f} h"
+
+
+def _stop_unless(finished: bool) -> None:
+    """Ends as Ctrl-C does where training says that it was interrupted."""
+    if not finished:
+        raise KeyboardInterrupt
+
+
 # --- Benchmarks ----------------------------------------------------------------------------------------------------
 
 
@@ -515,9 +657,14 @@ def _print_numbers(numbers: dict[str, Any], as_json: bool) -> None:
 
 
 class _Told:
-    """A live line for each thing under way: share, count, rate and time left. Called with name, done, wanted."""
+    """A live line for each thing under way: share, count, rate and time left. Called with name, done, wanted.
+
+    Where there is no terminal, a line every half a minute and one at each thing's end.
+    """
 
     def __init__(self):
+        console = Console(stderr=True)
+        self._plain, self._told = not console.is_terminal, time.monotonic()
         self._live = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -525,7 +672,7 @@ class _Told:
             MofNCompleteColumn(),
             TextColumn("{task.fields[rate]}"),
             TimeRemainingColumn(),
-            console=Console(stderr=True),
+            console=console,
         )
         self._tasks: dict[str, Any] = {}
 
@@ -537,12 +684,17 @@ class _Told:
             self._live.stop()
 
     def __call__(self, name: str, done: int, wanted: int) -> None:
-        self._live.start()  # not before there is something to tell
+        if not self._plain:
+            self._live.start()  # not before there is something to tell
         if name not in self._tasks:
             self._tasks[name] = self._live.add_task(name, total=wanted, rate="")
         task = self._live.tasks[self._tasks[name]]
-        rate = f"{task.speed:.0f}/s" if task.speed else ""
+        rate = f" {task.speed:.3g}/s" if task.speed else ""
         self._live.update(task.id, completed=done, rate=rate)
+        if self._plain and (done == wanted or time.monotonic() - self._told > 30):
+            self._told = time.monotonic()
+            left = f", {_time(task.time_remaining)} left" if task.time_remaining else ""
+            print(f"{name}: {done} of {wanted}{rate}{left}", file=sys.stderr, flush=True)
 
 
 class _Trained:

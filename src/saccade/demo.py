@@ -1,42 +1,42 @@
-"""The main job in small: real sequences, a model, and its events."""
+"""The whole way in small: data, training, claims and a page, in some five minutes; and its events in words."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
-import jax
 import numpy as np
 from rich.table import Table
 
-from saccade import events, sequences
-from saccade.models import EventModel
-from saccade.worlds import dataset, rendering
+from saccade.studies.reproduce import Reproduced, reproduce
+from saccade.studies.study import read_json
 
 
-def run(folder: Path, progress: Callable[[str, int, int], None]) -> tuple[list[Table], list[Path]]:
-    """Makes a few sequences, lets an untrained model run over one of each kind: tables of its events, and pictures."""
-    made = sequences.load(dataset.make(folder, {"test": 8}, progress=progress)["test"])
-    model = EventModel(key=jax.random.key(0))
-    tables, pictures = [], []
-    for number, kind in enumerate(made.kind_names):
-        one = made[kind][0]
-        batch = sequences.batch(one)
-        seen = model.forward_inverse.observe(jax.numpy.asarray(batch.observation), jax.numpy.asarray(batch.action))
-        opening = np.asarray(events.openings(seen.gate))
-        strength = np.asarray(events.strength(seen.latent, seen.initial))
-        found = events.segments(events.episodes(opening, strength), np.asarray(seen.latent))
-        skips = model.skip(jax.numpy.asarray(batch.observation), seen.latent)
-        table = Table("steps", "script's own phases", "strength", "predicted hand at its end (m)")
-        table.title = f"{kind}: events of an untrained model (made at random, so they mean nothing yet)"
-        assert one.event is not None
-        for start, end in zip(found.start, found.end, strict=True):
-            phases = dict.fromkeys(one.event_names[event] for event in one.event[0, start:end])
-            hand = " ".join(f"{number:.2f}" for number in np.asarray(skips.mean[start, 0, :3]))
-            table.add_row(f"{start + 1}-{end}", ", ".join(phases), f"{strength[start, 0]:.2f}", hand)
-        tables.append(table)
-        picture = folder / f"{kind}.png"
-        heights = one.columns["table_height"]
-        names = [one.event_names[event] for event in one.event[0]]
-        rendering.save(picture, one.observation[0], float(heights[0]), captions=names, overwrite=True)
-        pictures.append(picture)
-        progress("pictures", number + 1, len(made.kind_names))
-    return tables, pictures
+def run(out: str | os.PathLike, tell: Callable[[str, int, int], None] | None = None) -> Reproduced:
+    """Both studies at the scale `demo`; called again it goes on where it was."""
+    return reproduce("all", "demo", "fast", out=out, tell=tell)
+
+
+def tables(folder: str | os.PathLike) -> list[Table]:
+    """What the first model made of the first test sequence of each kind: its events beside the script's phases."""
+    first = {}
+    for one in read_json(Path(folder) / "tables" / "examples.json"):
+        first.setdefault(one["kind"], one)
+    return [_events(one) for one in first.values()]
+
+
+def _events(one: dict) -> Table:
+    table = Table("steps", "the script's phases in them", "strength", "hand foreseen for the next opening, off by")
+    table.title = f"{one['kind']}: the gates' events, found without having been told the phases"
+    steps, hand, observed = len(one["phase"]), one["entities"]["hand"], np.array(one["observation"])
+    starts = [0, *(step for step in range(1, steps) if one["boundary"][step])]
+    for start, end in zip(starts, [*starts[1:], steps], strict=True):
+        phases = ", ".join(dict.fromkeys(one["phase"][start:end]))
+        strength = f"{one['strength'][start]:.2f}" if start else ""
+        # The sequence's last step counts as an opening for the skip network, and nothing is foreseen from there on.
+        later = [step for step in range(start + 1, steps) if one["opening"][step] or step == steps - 1]
+        off = ""
+        if later:
+            foreseen = np.array(one["skip_mean"][start])[hand]
+            off = f"{100 * np.linalg.norm(foreseen - observed[later[0], hand]):.1f} cm"
+        table.add_row(f"{start + 1}–{end}", phases, strength, off)
+    return table

@@ -203,33 +203,38 @@ def training(table: Table, looks: Looks) -> Iterator[Drawing]:
         for ax, letter, (measure, title) in zip(axes, "abc", panels.items(), strict=True):
             bands = []
             for number, (name, look, series) in enumerate(_memories(rows, looks)):
+                if measure == "gate_rate" and look is GRU:  # it has no gates: its rate is 1 by definition
+                    continue
                 band = over_seeds(series, "update", measure)
-                if np.isfinite(band.mean).any():  # a GRU has no gates
-                    bands.append(band)
-                    handles[name] = plot_band(ax, band, look, offset=number)
+                bands.append(band)
+                handles[name] = plot_band(ax, band, look, offset=number)
             _log_axis(ax, bands)
             _updates_axis(ax, rows["update"])
             _name(ax, letter, title)
-        axes[2].axhline(1e-2, color=GREY, linewidth=0.6, zorder=0)
-        axes[2].annotate(
-            "10⁻²",
-            (1, 1e-2),
-            (2, 0),
-            xycoords=("axes fraction", "data"),
-            textcoords="offset points",
-            va="center",
-            color=GREY,
-            fontsize=7,
-            annotation_clip=False,
-        )
+        low, high = axes[2].get_ylim()
+        if low <= 1e-2 <= high:
+            axes[2].axhline(1e-2, color=GREY, linewidth=0.6, zorder=0)
+            axes[2].annotate(
+                "10⁻²",
+                (1, 1e-2),
+                (2, 0),
+                xycoords=("axes fraction", "data"),
+                textcoords="offset points",
+                va="center",
+                color=GREY,
+                fontsize=7,
+                annotation_clip=False,
+            )
         figure.legend(handles.values(), handles, loc="outside upper center", ncols=len(handles))
         yield Drawing(
             "training" if len(recipes) == 1 else f"training_{recipe}",
             figure,
             "Prediction error and gate rate over training" + (f", {recipe} recipe" if len(recipes) > 1 else ""),
-            "Test error of predicted observations (a) and actions (b), and the share of gates that open (c), over "
-            "training, for each sparsity λ and for a GRU, which has no gates. Grey line: a rate of 0.01, which is four "
-            "opened dimensions in a sequence of 25 steps and 16 dimensions. " + _seeds(rows) + _shading(rows),
+            "Error of predicted observations (a) and actions (b) on validation sequences, and the share of gates that "
+            f"open (c), over training, for each sparsity λ{' and for a GRU, which has no gates' * ('GRU' in handles)}. "
+            "Grey line: a rate of 0.01, which is four opened dimensions in a sequence of 25 steps and 16 dimensions. "
+            + _seeds(rows)
+            + _shading(rows),
         )
 
 
@@ -245,7 +250,7 @@ def skip_distances(table: Table, looks: Looks) -> Iterator[Drawing]:
     for ax, letter, kind in zip(axes, "abc", kinds, strict=True):
         _distance_lines(ax, _where(rows, kind=kind))
         _name(ax, letter, {"reach-grasp-transport": "Reaching"}.get(kind, KIND_TITLES[kind]))
-    axes[0].set_ylim(bottom=0)
+    _leave_out_birth(axes[0], rows)
     axes[0].set_ylabel("Distance of predicted hand (m)")
     _legend_of_entities(figure, "to ")
     yield Drawing(
@@ -253,7 +258,7 @@ def skip_distances(table: Table, looks: Looks) -> Iterator[Drawing]:
         figure,
         "Where the skip network expects the hand at the next event boundary",
         "Distance between the position of the hand that is predicted at step 2 for the next event boundary, and where "
-        f"hand, object and goal are at step 2, over training, for each kind of sequence; λ = {main:g}. "
+        f"hand, object and goal are at step 2, over training, for each kind of sequence; λ = {main:g}. {BIRTH} "
         + _seeds(rows)
         + _shading(rows),
     )
@@ -279,7 +284,7 @@ def skip_distances_of_others(table: Table, looks: Looks) -> Iterator[Drawing]:
             if what != predicted[-1]:
                 ax.set_xlabel("")
         line[0].set_ylabel(f"Distance of\npredicted {what} (m)")
-    axes[0, 0].set_ylim(bottom=0)
+    _leave_out_birth(axes[0, 0], rows)
     _legend_of_entities(figure, "to ")
     yield Drawing(
         "skip_distances_of_others",
@@ -287,7 +292,7 @@ def skip_distances_of_others(table: Table, looks: Looks) -> Iterator[Drawing]:
         "Where the skip network expects object and goal at the next event boundary",
         "Distance between the predicted position of the object (top) or the goal (bottom) at the next event boundary, "
         "and where hand, object and goal are when it is predicted, over training: at step 2 of each kind of sequence, "
-        f"and at step 12 of reach–grasp–transport, when the object is carried; λ = {main:g}. "
+        f"and at step 12 of reach–grasp–transport, when the object is carried; λ = {main:g}. {BIRTH} "
         + _seeds(rows)
         + _shading(rows),
     )
@@ -347,7 +352,7 @@ def examples(episodes: list[dict[str, Any]], looks: Looks) -> Iterator[Drawing]:
         _latent_lines(column[4], steps, one["latent_change"], dimensions)
         _gate_marks(column[5], steps, one["gate"], dimensions)
         _mark_events(column, one, steps)
-        _name(column[0], letter, KIND_TITLES[one["kind"]], pad=22)
+        _name(column[0], letter, KIND_TITLES[one["kind"]], pad=22.0)
         column[-1].set_xlabel("Step")
         column[-1].set_xlim(0.5, len(steps) + 0.5)
         column[-1].set_xticks([1, *range(5, len(steps) + 1, 5)])
@@ -552,10 +557,11 @@ def rivals(table: Table, looks: Looks) -> Iterator[Drawing]:
     inputs = [one for one in ("observations", "actions", "both") if one in others["input"]] or ["both"]
     named = [one for one in _unique(others["method"]) if one not in RIVALS]
     rival_looks = {**RIVALS, **dict(zip(named, cycle(SPARE)))}
-    figure = Figure(figsize=(PAGE, 2.75), layout="constrained")
+    several = len(inputs) > 1
+    figure = Figure(figsize=(PAGE if several else COLUMN, 2.75), layout="constrained")
     axes = _row_of_axes(figure, len(inputs), sharey=True)
     handles = {}
-    for ax, letter, what in zip(axes, "abc", inputs, strict=True):
+    for ax, letter, what in zip(axes, "abc"[: len(inputs)], inputs, strict=True):
         for name in _unique(others["method"]):
             rows = _where(others, method=name)
             if name != "random":  # which looks at no input, and is drawn in each panel to compare with
@@ -576,16 +582,18 @@ def rivals(table: Table, looks: Looks) -> Iterator[Drawing]:
         _name(ax, letter, {"both": "Observations and actions"}.get(what, what.capitalize()))
     axes[0].set_ylabel("F1 within one step")
     order = sorted(handles, key=lambda name: name in rival_looks)  # ours first
-    figure.legend([handles[name] for name in order], order, loc="outside upper center", ncols=min(4, len(order)))
+    figure.legend([handles[name] for name in order], order, loc="outside upper center", ncols=4 if several else 2)
     count = int(np.nanmax(table["sequences"]))
+    words = {"both": "observations and actions"} if len(inputs) < 3 else {}
+    seen = " or ".join(f"{words.get(what, what)} ({letter})" for letter, what in zip("abc", inputs, strict=False))
     yield Drawing(
         "rivals",
         figure,
         "Learned boundaries against established segmentation methods",
-        "F1 within one step of the true boundaries, from clean to noisy test sequences, for methods that see "
-        "observations (a), actions (b) or both (c). Settings of the other methods were chosen on training sequences at "
-        "every level of noise; our models see observations and actions, as in (c), and are drawn in every panel to "
-        "compare with, as are random boundaries. Below each level: standard deviation of the noise on positions and "
+        f"F1 within one step of the true boundaries, from clean to noisy test sequences, for methods that see {seen}. "
+        "Settings of the other methods were chosen on training sequences at every level of noise; our models see "
+        "observations and actions, and are drawn in every panel to compare with, as are random boundaries. Below each "
+        "level: standard deviation of the noise on positions and "
         f"on actions. Up to {count:,} sequences. "
         + (_seeds(ours) + (" Shading: 95 % interval of the mean over seeds." if _several(ours) else " No shading."))
         * bool(len(ours["method"])),
@@ -762,6 +770,15 @@ def _distance_lines(ax: Axes, rows: Table) -> None:
     _updates_axis(ax, rows["update"])
 
 
+BIRTH = "Untrained networks, more than a metre off, are beyond the scale."
+
+
+def _leave_out_birth(ax: Axes, rows: Table) -> None:
+    """A scale from 0 to what trained networks say: at birth they are so far off that no development could be seen."""
+    trained = rows["distance"][rows["update"] > 0]
+    ax.set_ylim(0, 1.08 * trained.max() if trained.size else None)
+
+
 def _legend_of_entities(figure: Figure, before: str) -> None:
     lines = [
         Line2D([], [], color=look.colour, linestyle=look.dash, marker=look.marker, label=before + entity)
@@ -875,7 +892,7 @@ def _gate_marks(ax: Axes, steps: np.ndarray, gate: np.ndarray, looks: Mapping[in
         ax.broken_barh(opened, (index + 0.6, 0.8), facecolor=colour, linewidth=0, zorder=3)
 
 
-def _mark_events(column: Sequence[Axes], one: dict[str, Any], steps: np.ndarray) -> None:
+def _mark_events(column: np.ndarray, one: dict[str, Any], steps: np.ndarray) -> None:
     """Shades every other true event and names each on top; draws a line at every learned boundary."""
     begins = [0, *(int(step) for step in np.flatnonzero(one["true_boundary"]) if step), len(steps)]
     raised = False
@@ -1174,7 +1191,7 @@ def _subset(table: Table, chosen: np.ndarray) -> Table:
     return {name: column[chosen] for name, column in table.items()}
 
 
-def _where(table: Table, **wanted: str | float) -> Table:
+def _where(table: Table, **wanted: str | float | int) -> Table:
     """The rows in which each of these columns has this value."""
     chosen = np.ones(len(next(iter(table.values()))), bool)
     for name, value in wanted.items():

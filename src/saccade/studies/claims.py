@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
+from saccade.checks import FileError
 from saccade.studies.study import SCALES, SHOWN, Rows, read_json, read_table, write_json
 from saccade.worlds.scripted import KINDS
 
@@ -127,7 +128,7 @@ def where(rows: Rows, **wanted: Any) -> Rows:
 
 def by_seed(rows: Rows, column: str) -> dict[int, float]:
     """A column's number for each seed; those without one are left out."""
-    return {row["seed"]: row[column] for row in rows if row[column] is not None}
+    return {row["seed"]: float(row[column]) for row in rows if row[column] is not None}
 
 
 def paired(one: Mapping[int, float], other: Mapping[int, float], how: Callable[[float, float], float]) -> list[float]:
@@ -169,7 +170,7 @@ def a1(tables: Tables) -> Judgement | None:
             own = by_seed(where(gated, sparsity=sparsity), f"{what}_mse")
             ratios = paired(own, by_seed(gru, f"{what}_mse"), lambda a, b: a / b)
             if ratios:
-                found[f"{what}s λ {sparsity:g}"] = estimate(ratios)
+                found[f"{what}s, λ = {sparsity:g}:"] = estimate(ratios)
     if not found:
         return None
     worst = max(found.values(), key=lambda one: one.value)
@@ -186,7 +187,7 @@ def a2(tables: Tables) -> Judgement | None:
         return None
     rates = {sparsity: by_seed(where(gated, sparsity=sparsity), "gate_rate") for sparsity in sparsities}
     rises = [difference(rates[more], rates[less]) for less, more in pairwise(sparsities)]
-    falls = all(rise is not None and rise.is_below(0) for rise in rises)
+    falls = all(rise is not None and rise.is_below(0.0) for rise in rises)
     shown = estimate(rates[SHOWN].values())
     told = ", ".join(f"λ {sparsity:g}: {np.mean(list(own.values())):.2g}" for sparsity, own in rates.items())
     check = (
@@ -203,13 +204,13 @@ def a3(tables: Tables) -> Judgement | None:
     for ours, chance in (("episodes", "random"), ("openings", "random openings")):
         for measure in ("precision", "recall", "f1"):
             gain = difference(_or_zero(found[ours], measure), _or_zero(found[chance], measure))
-            better.append(gain is not None and gain.is_above(0))
+            better.append(gain is not None and gain.is_above(0.0))
     told = []
     for name in ("reach-grasp", "grasp-transport", "transport-hold"):
         own = where(_shown(tables["transitions.csv"]), transition=name)
         recall, random = by_seed(own, "recall"), by_seed(own, "random")
         gain = difference(recall, random)
-        better.append(gain is not None and gain.is_above(0))
+        better.append(gain is not None and gain.is_above(0.0))
         if recall:
             told.append(f"{name} {np.mean(list(recall.values())):.2f} (random {np.mean(list(random.values())):.2f})")
     f1 = _or_zero(found["episodes"], "f1")
@@ -230,7 +231,7 @@ def a3(tables: Tables) -> Judgement | None:
 
 def _or_zero(rows: Rows, measure: str) -> dict[int, float]:
     """A score for each seed; a model that marks nothing scores 0."""
-    return {row["seed"]: row[measure] or 0.0 for row in rows}
+    return {row["seed"]: float(row[measure] or 0) for row in rows}
 
 
 def _scores(name: str, rows: Rows) -> str:
@@ -275,12 +276,12 @@ OURS, RETRAINED = "gates, episodes", "retrained gates, episodes"
 def a4(tables: Tables) -> Judgement | None:
     """How many arrivals of pointing have an opening, and whether in the dimensions of reaching's contact."""
     arrivals = where(_shown(tables["transitions.csv"]), transition="point-hold")
-    recall = by_seed(arrivals, "recall")
+    recall, random = by_seed(arrivals, "recall"), by_seed(arrivals, "random")
     own = _shown(tables["overlap.csv"])
     overlap, chance, in_use = (by_seed(own, name) for name in ("overlap", "chance", "chance_in_use"))
     if not recall:
         return None
-    found, gain = estimate(recall.values()), difference(overlap, chance)
+    found, gain, beyond = estimate(recall.values()), difference(overlap, chance), difference(recall, random)
     shared = "nothing opens at arrival"
     if gain is not None:
         shared = (
@@ -288,10 +289,12 @@ def a4(tables: Tables) -> Judgement | None:
             f"difference {_span(gain, 2)}, chance among dimensions in use {np.mean(list(in_use.values())):.2f}"
         )
     check = (
-        f"share of arrivals with an opening within ±1 step ≥ {FOUND}, and the chance that a dimension that opens there "
-        f"also opens at contact with the object above that of any dimension: {shared}"
+        f"share of arrivals with an opening within ±1 step ≥ {FOUND} and above that with as many openings at random "
+        f"({np.mean(list(random.values())):.2f}), and the chance that a dimension that opens there also opens at "
+        f"contact with the object above that of any dimension: {shared}"
     )
-    return Judgement(found.value >= FOUND and gain is not None and gain.is_above(0), found, check, _seeds(arrivals))
+    marked = found.value >= FOUND and beyond is not None and beyond.is_above(0.0)
+    return Judgement(marked and gain is not None and gain.is_above(0.0), found, check, _seeds(arrivals))
 
 
 def a5(tables: Tables) -> Judgement | None:
@@ -314,7 +317,7 @@ def a5(tables: Tables) -> Judgement | None:
         "opening rate per step after t = 2, stretching minus each other kind, below 0 (here the one nearer to it): "
         f"{told}"
     )
-    return Judgement(all(gap is not None and gap.is_below(0) for gap in gaps), nearer, check, seeds)
+    return Judgement(all(gap is not None and gap.is_below(0.0) for gap in gaps), nearer, check, seeds)
 
 
 # --- B: skip predictions -------------------------------------------------------------------------------------------
@@ -352,7 +355,7 @@ def _nears(tables: Tables, kind: str, target: str) -> Judgement | None:
         return None
     estimates = {to: estimate(change.values()) for to, change in changes.items()}
     others = {to: one for to, one in estimates.items() if to != target}
-    holds = estimates[target].is_below(0) and all(one.value >= -FELL for one in others.values())
+    holds = estimates[target].is_below(0.0) and all(one.value >= -FELL for one in others.values())
     check = (
         f"change of the distance (m) from predicted hand to {target} between the first checkpoint whose predicted "
         f"goal is within {KNOWN} m (update {min(began.values())} to {max(began.values())}) and the last, below 0; the "
@@ -380,7 +383,7 @@ def b3(tables: Tables) -> Judgement | None:
         "deviation over seeds of the predicted hand (m) from t = 2: stretching as a multiple of the larger of the "
         f"other two, above 1 (interval by leaving out one seed at a time): {told}"
     )
-    return Judgement(found.is_above(1), found, check, seeds)
+    return Judgement(found.is_above(1.0), found, check, seeds)
 
 
 def _ratio(spreads: Mapping[str, float]) -> float:
@@ -472,7 +475,10 @@ def save(claims: Sequence[Mapping[str, Any]], path: str | os.PathLike) -> None:
 
 def load(path: str | os.PathLike) -> list[dict[str, Any]]:
     """The claims that `save` wrote."""
-    return read_json(Path(path))
+    known = read_json(Path(path))
+    if not isinstance(known, list) or not all(isinstance(one, dict) and one.get("id") in CLAIMS for one in known):
+        raise FileError(f"{path} holds no claims: name the claims.json of a study's folder, or the folder")
+    return known
 
 
 def merge(known: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ All start from one recipe and change a setting or two; `docs/recipes.md` tells w
 """
 
 import csv
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -71,6 +72,26 @@ def run(folder: str | os.PathLike, data: str | os.PathLike, *, updates: int = UP
         writer.writeheader()
         writer.writerows(rows)
     return path
+
+
+def keep(folder: str | os.PathLike, results: str | os.PathLike) -> Path:
+    """Copies `recipes.csv` to `results/recipes`, with a note of what made it, and says where it is."""
+    place = Path(results) / "recipes"
+    place.mkdir(parents=True, exist_ok=True)
+    known = training.about(Path(folder) / "training")
+    about = {
+        "made_by": known["made_by"],
+        "data_checksum": known["data_checksum"],
+        "seeds": list(SEEDS),
+        "updates": training.status(Path(folder) / "training")[0]["updates"],
+    }
+    for name, content in (
+        ("recipes.csv", (Path(folder) / "recipes.csv").read_text()),
+        ("provenance.json", json.dumps(about, indent=1)),
+    ):
+        with replacing(place / name, overwrite=True) as temporary:
+            temporary.write_text(content)
+    return place / "recipes.csv"
 
 
 def measure(run: Path, member: training.Member, test: Sequences) -> dict[str, Any]:

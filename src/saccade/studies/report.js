@@ -43,7 +43,7 @@
     return {
       ink: own("ink"), muted: own("muted"), rule: own("rule"), paper: own("sheet"), table: own("table"),
       dark, sans: own("sans"), accent: dark ? COLOUR.sky : COLOUR.blue,
-      entities: [dark ? COLOUR.sky : COLOUR.blue, COLOUR.vermillion, COLOUR.green, COLOUR.purple, COLOUR.orange, dark ? COLOUR.yellow : COLOUR.sky],
+      entities: [dark ? COLOUR.sky : COLOUR.blue, COLOUR.green, COLOUR.vermillion, COLOUR.purple, COLOUR.orange, dark ? COLOUR.yellow : COLOUR.sky],
       lines: [own("ink"), COLOUR.orange, COLOUR.purple, dark ? COLOUR.sky : COLOUR.blue, COLOUR.green, COLOUR.vermillion],
     };
   }

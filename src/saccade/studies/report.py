@@ -28,6 +28,8 @@ VERDICTS = {"holds": "✓", "does not hold": "✗", "not yet run": "○"}
 """Each verdict with the symbol that stands beside it."""
 DIGITS = 5
 """Significant digits of the numbers of sequences: a hundredth of a millimetre, in a quarter of the bytes."""
+NARROW = 1_500
+"""Pixels: pictures for one column of print are not blown up to the page's width."""
 _NOTHING = '<p class="nothing">{}</p>'
 
 
@@ -171,7 +173,7 @@ def _figure(number: int, figure: Figure) -> str:
     if png[:8] != b"\x89PNG\r\n\x1a\n" or len(png) < 24:
         raise FileError(f"{figure.png} is no PNG picture: draw the figure again")
     width, height = struct.unpack(">II", png[16:24])
-    title = escape(figure.title)
+    title, narrow = escape(figure.title), ' class="narrow"' if width < NARROW else ""
     pdf = ""
     if figure.pdf is not None:
         name = escape(figure.pdf.name)
@@ -179,7 +181,7 @@ def _figure(number: int, figure: Figure) -> str:
         pdf = f'<a download="{name}" href="{address}" aria-label="Save figure {number} as PDF">PDF</a>'
     return (
         f'<figure id="figure-{number}"><button type="button" class="enlarge" aria-label="Enlarge figure {number}">'
-        f'<img src="{_address("image/png", png)}" width="{width}" height="{height}" alt="{title}" '
+        f'<img src="{_address("image/png", png)}" width="{width}" height="{height}"{narrow} alt="{title}" '
         f'aria-describedby="caption-{number}"></button><figcaption><p id="caption-{number}">'
         f"<b>Figure {number}. {title}</b> {escape(figure.caption)}</p>{pdf}</figcaption></figure>"
     )

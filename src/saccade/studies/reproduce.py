@@ -103,24 +103,25 @@ def plan(
     left = {state["title"]: state["updates"] - state["update"] for state in _training_state(study)}
     todo = sum(left.values()) / len(left) if left else updates
     every = PER_CORE["update"] if study.recipe.skip_steps else PER_CORE["full update"]
-    models = f"{len(study.members)} models ({_lambdas(study)}, GRU; seeds {_span(study.scale.seeds)})"
+    models = f"{len(study.members)} models ({_lambdas(study)}; seeds {_span(study.scale.seeds)})"
     stages.append(
         Stage(
             "training",
             f"{models}, {updates} updates each in {study.run}",
             bool(left) and not todo,
-            COMPILING * 2 * (todo > 0) + todo * every * len(study.members) / cores,
+            COMPILING * (1 + study.scale.gru) * (todo > 0) + todo * every * len(study.members) / cores,
         )
     )
     known_data = not missing and (study.run / "run.json").exists()
     for name in chosen:
         for step, (_, outputs) in STUDIES[name].items():
             done = known_data and study.is_done(step, _made_from(study, step))
-            stages.append(Stage(step, f"{', '.join(outputs)} in {study.tables}", done, _about(study, step) / cores))
-    return [*stages, Stage("figures, claims, report", f"in {study.out}", False, ABOUT["figures"])]
+            stages.append(Stage(step, ", ".join(outputs), done, _about(study, step) / cores))
+    drawn = all(stage.done for stage in stages) and study.is_done("figures", _drawn_from(study))
+    return [*stages, Stage("figures, claims, report", f"in {study.out}", drawn, ABOUT["figures"])]
 
 
-PER_CORE = {"sequences": 65, "update": 0.020, "full update": 0.045}
+PER_CORE = {"sequences": 65, "update": 0.015, "full update": 0.040}
 """Sequences a second, and seconds an update of one model, that one core of a 2026 server manages."""
 COMPILING = 25.0
 """Seconds for each kind of model."""
@@ -149,7 +150,8 @@ def _training_state(study: Study) -> list[dict[str, Any]]:
 
 
 def _lambdas(study: Study) -> str:
-    return "λ " + ", ".join(f"{sparsity:g}" for sparsity in study.scale.sparsities)
+    sparsities = [f"{sparsity:g}" for sparsity in study.scale.sparsities]
+    return "λ " + ", ".join([*sparsities, "GRU"] if study.scale.gru else sparsities)
 
 
 def _span(seeds: Sequence[int]) -> str:
@@ -229,7 +231,7 @@ def _draw(study: Study, tell: Tell | None) -> list[report.Figure]:
 
     folder = study.out / "figures"
     listing = folder / "figures.json"
-    made_from = {"tables": checksum(_tables(study))}
+    made_from = _drawn_from(study)
     if not study.is_done("figures", made_from):
         began = time.monotonic()
         if tell:
@@ -255,6 +257,11 @@ def _draw(study: Study, tell: Tell | None) -> list[report.Figure]:
         )
         for one in read_json(listing)
     ]
+
+
+def _drawn_from(study: Study) -> dict[str, Any]:
+    """What figures depend on: all tables, but not when and by which command these were made."""
+    return {"tables": checksum(path for path in _tables(study) if path.name != "provenance.json")}
 
 
 def _judge(study: Study) -> list[dict[str, Any]]:

@@ -64,7 +64,9 @@ class Scale:
     """Sequences of each kind in each split."""
     seeds: tuple[int, ...]
     sparsities: tuple[float, ...]
-    """λ; the GRU ablation is always trained too."""
+    """λ of the models with gates."""
+    gru: bool = True
+    """Whether the GRU ablation is trained too."""
     recipe: Mapping[str, Any] = field(default_factory=dict)
     """Settings in which the recipe differs from the named one."""
     data: str | None = None
@@ -87,6 +89,17 @@ SCALES = {
         rivalry=Rivalry(
             methods=("PELT", "random"), inputs=("actions",), levels=("clean",), limit=48, training=48, workers=1
         ),
+    ),
+    "demo": Scale(
+        name="demo",
+        per_kind=640,
+        seeds=(5, 6),
+        sparsities=(1.0,),
+        gru=False,
+        recipe={"updates": 6_000, "evaluate_every": 500, "evaluate_on": 576},
+        curve_on=240,
+        curve_points=11,
+        rivalry=Rivalry(methods=("PELT", "random"), inputs=("actions",), levels=("clean",), limit=300, training=150),
     ),
     "quick": Scale(
         name="quick",
@@ -134,7 +147,7 @@ class Study:
     def members(self) -> tuple[Member, ...]:
         """All models, in the order of all tables."""
         return tuple(
-            training.members(self.recipe, sparsities=self.scale.sparsities, gru=True, seeds=self.scale.seeds),
+            training.members(self.recipe, sparsities=self.scale.sparsities, gru=self.scale.gru, seeds=self.scale.seeds),
         )
 
     @property
@@ -196,10 +209,10 @@ class Study:
 
     @cached_property
     def made_from(self) -> dict[str, Any]:
-        """What every table depends on, in what JSON can hold."""
+        """What every table depends on, in what JSON can hold; training refuses other models in the same folder."""
         return {
             "version": VERSION,
-            "scale": {name: value for name, value in asdict(self.scale).items() if name != "rivalry"},
+            "scale": {name: value for name, value in asdict(self.scale).items() if name not in ("rivalry", "gru")},
             "recipe": asdict(self.recipe),
             "settings": asdict(self.members[0].settings),
             "training_data": training.about(self.run)["data_checksum"],
