@@ -288,6 +288,7 @@ def train(
     """
     from saccade import machine, training
     from saccade.checks import check_choice
+    from saccade.training import population
 
     check_choice("engine", engine, ("local", "ray"))
     if address and engine != "ray":
@@ -308,7 +309,7 @@ def train(
     wanted = []
     if not resume:
         recipe_ = training.recipe(recipe, **dict(_change(given) for given in change or []))
-        sizes = training.load_data(data or Path("data"))[0].sizes
+        sizes = population.model_sizes(training.load_data(data or Path("data"))[0], recipe_)
         settings = saccade.preset(preset, **sizes, **({} if latent is None else {"latent": latent}))
         wanted = training.members(
             recipe_, settings=settings, sparsities=sparsity or [1.0], gru=gru, seeds=_numbers("seeds", seeds)

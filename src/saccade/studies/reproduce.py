@@ -102,14 +102,17 @@ def plan(
     updates = study.recipe.updates
     left = {state["title"]: state["updates"] - state["update"] for state in _training_state(study)}
     todo = sum(left.values()) / len(left) if left else updates
-    every = PER_CORE["update"] if study.recipe.skip_steps else PER_CORE["full update"]
+    every = [
+        PER_CORE[{None: "full update", 0: "update"}.get(one.recipe.skip_steps, "sampled update")]
+        for one in study.members
+    ]
     models = f"{len(study.members)} models ({_lambdas(study)}; seeds {_span(study.scale.seeds)})"
     stages.append(
         Stage(
             "training",
             f"{models}, {updates} updates each in {study.run}",
             bool(left) and not todo,
-            COMPILING * (1 + study.scale.gru) * (todo > 0) + todo * every * len(study.members) / cores,
+            COMPILING * (2 + study.scale.gru) * (todo > 0) + todo * sum(every) / cores,
         )
     )
     known_data = not missing and (study.run / "run.json").exists()
@@ -121,8 +124,9 @@ def plan(
     return [*stages, Stage("figures, claims, report", f"in {study.out}", drawn, ABOUT["figures"])]
 
 
-PER_CORE = {"sequences": 65, "update": 0.015, "full update": 0.040}
-"""Sequences a second, and seconds an update of one model, that one core of a 2026 server manages."""
+PER_CORE = {"sequences": 45, "update": 0.006, "sampled update": 0.013, "full update": 0.035}
+"""What one core of a 2026 server manages: sequences a second, and seconds for an update of one model, without the skip
+network, with some of its steps and with all of them."""
 COMPILING = 25.0
 """Seconds for each kind of model."""
 ABOUT = {"figures": 30.0, "prediction": 4.0, "gates": 2.0, "skip predictions": 0.5, "rivals": 25.0}
@@ -138,7 +142,7 @@ def _about(study: Study, step: str) -> float:
         share = (wanted.training or 300) / 300
         return ABOUT["rivals"] * share * len(slow) * len(wanted.inputs) * len(wanted.levels)
     if step == "skip predictions":
-        points = len(study.shown) * len(study.curve) * study.scale.curve_on / 9_600 + len(study.gated) * size
+        points = len(study.shown) * (len(study.curve) * study.scale.curve_on / 9_600 + size)
         return 10 + 20 * ABOUT[step] * points * 0.25
     if step in ("prediction", "gates"):
         return 10 + ABOUT[step] * size * len(study.members)

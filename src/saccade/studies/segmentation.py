@@ -69,11 +69,14 @@ def prediction(study: Study, tell: Tell | None = None) -> dict[str, Rows]:
     test = study.test
     size = max(size for size in range(1, min(len(test), 960) + 1) if len(test) % size == 0)
     data = population.on_device(test, Recipe(), sequences.standardise(test))
-    judge = jax.jit(partial(population.judge, recipe=Recipe(), size=size))  # finished models take plain inputs
+    judge = jax.jit(population.judge, static_argnames=("recipe", "size"))
 
     def of(member: Member) -> dict[str, Any]:
-        found = judge(population.Training(study.model(member), (), ()), data)
-        return about(member, recipe=member.recipe.name) | {name: float(found[name]) for name in MEASURES}
+        recipe = Recipe(skip_steps=member.recipe.skip_steps)  # else the paper's: finished models take plain inputs
+        found = judge(population.Training(study.model(member), (), ()), data, recipe=recipe, size=size)
+        return about(member, recipe=member.recipe.name) | {
+            name: float(found[name]) if name in found else None for name in MEASURES
+        }
 
     return {"test.csv": each(of, study.members, "prediction", tell)}
 

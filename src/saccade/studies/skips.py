@@ -35,14 +35,14 @@ class _Point(NamedTuple):
 
 
 def distances(study: Study, tell: Tell | None = None) -> dict[str, Rows]:
-    """Where skip predictions lie over training, and how much seeds differ, at the shown λ; for others, at the end.
+    """Where skip predictions of the shown models lie over training, and how much seeds differ.
 
     `skip_distances.csv`: how far each predicted entity is from where each is now. `skip_spread.csv`: how much seeds
     differ. `skip_spread_left_out.csv`: the same at the end of training without one seed at a time, for intervals.
     """
     last = study.recipe.updates
     points = [_Point(member, update, False) for update in study.curve if update != last for member in study.shown]
-    points += [_Point(member, last, True) for member in study.gated]
+    points += [_Point(member, last, True) for member in study.shown]
 
     def of(point: _Point) -> tuple[Rows, np.ndarray]:
         over = study.test if point.whole else study.test_spread
@@ -55,11 +55,7 @@ def distances(study: Study, tell: Tell | None = None) -> dict[str, Rows]:
     left_out: Rows = []
     for update in study.curve:
         over = study.test if update == last else study.test_spread
-        here = [
-            (point.member, hand)
-            for point, (_, hand) in zip(points, found, strict=True)
-            if point.update == update and point.member in study.shown
-        ]
+        here = [(point.member, hand) for point, (_, hand) in zip(points, found, strict=True) if point.update == update]
         hands = np.stack([hand for _, hand in here])
         named = {"sparsity": study.shown[0].sparsity, "update": update}
         spreads += [named | row for row in spread_of(hands, over)]

@@ -232,20 +232,24 @@ def _rise(number, updates) -> Float[Array, ""]:
 
 
 def judge(training: Training, data: Data, recipe: Recipe, size: int) -> dict[str, Float[Array, ""]]:
-    """The measures of a model over all sequences of the data, `size` of them at a time, which divides their number."""
+    """The measures of a model over all sequences of the data, `size` of them at a time, which divides their number.
+
+    Of a skip network that is not trained there are none.
+    """
     model = _plain(training.model, data, recipe)
 
     def of_some(index):
         batch = _looked_at(_batch(data, index), data, recipe, jax.random.fold_in(jax.random.key(0), index[0]))
         seen = model.forward_inverse.observe(batch.observation, batch.action, batch.context, mask=batch.mask)
         found = measure(seen, batch.next_observation, batch.action, mask=batch.mask)
-        target = _skip_target(model, seen, batch)
-        context = None if batch.context is None else batch.context[:-1]
-        ahead = model.skip(batch.observation[:-1], seen.latent[:-1], context)
-        found["skip_nll"] = skip_loss(ahead, target, beta=0.0, mask=batch.mask)
-        error = ((ahead.mean - target) ** 2).mean(-1)
         exists = jnp.ones(seen.gate.shape[:-1], bool) if batch.mask is None else batch.mask
-        found["skip_mse"] = jnp.where(exists[1:], error, 0).sum() / exists[1:].sum()
+        if recipe.skip_steps != 0:
+            target = _skip_target(model, seen, batch)
+            context = None if batch.context is None else batch.context[:-1]
+            ahead = model.skip(batch.observation[:-1], seen.latent[:-1], context)
+            found["skip_nll"] = skip_loss(ahead, target, beta=0.0, mask=batch.mask)
+            error = ((ahead.mean - target) ** 2).mean(-1)
+            found["skip_mse"] = jnp.where(exists[1:], error, 0).sum() / exists[1:].sum()
         return found, exists.sum(), exists[1:].sum()
 
     parts, steps, later = jax.lax.map(of_some, jnp.arange(len(data.observation)).reshape(-1, size))

@@ -206,7 +206,7 @@ def _evaluate(folder: Path, group: Group, trainings, update: int, met, rows: lis
     judged = group.judge(trainings)
     training = {name: met.get(name) for name in ("loss", "skip_loss", "gradient_norm")}
     for index, (one, model) in enumerate(zip(group.members, group.models(trainings), strict=True)):
-        numbers = {**training, **judged}
+        numbers = {**training, **dict.fromkeys(("skip_nll", "skip_mse")), **judged}
         row = {
             "label": one.label,
             "recipe": one.recipe.name,
