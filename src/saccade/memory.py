@@ -1,9 +1,9 @@
 """Recurrent memories: GateL0RD, which changes only where its gates open, and the GRU that it is compared with.
 
 Arrays are time-major: `(time, ..., feature)`, with any number of batch axes, or none, in between. `unroll` runs a
-memory over a whole sequence. For GateL0RD its gradient is written by hand: what can be one large matrix product over
-all time steps (input projections, every weight's gradient) is taken out of the time loop; `unroll_plain` is the same
-computation without that, kept as its reference.
+memory over a whole sequence. For GateL0RD its gradient is written by hand: it keeps activations only, joins what is one
+matrix product, and adds weights' gradients up step by step; `unroll_plain` is the same computation without that, kept
+as its reference.
 """
 
 from collections.abc import Sequence

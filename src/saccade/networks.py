@@ -152,8 +152,8 @@ def beta_nll(
     Each dimension's negative log-likelihood is weighted by stop_gradient(variance)^β (Seitzer et al. 2022), so that
     dimensions predicted with large variance are not neglected.
     """
-    variance = predicted.variance
+    mean, variance, target = (features_first(array) for array in (predicted.mean, predicted.variance, target))
     log_variance = jnp.log(variance)
-    nll = 0.5 * ((target - predicted.mean) ** 2 / variance + log_variance + jnp.log(2 * jnp.pi))
+    nll = 0.5 * ((target - mean) ** 2 / variance + log_variance + jnp.log(2 * jnp.pi))
     weight = jnp.exp(beta * jax.lax.stop_gradient(log_variance))  # variance^β, several times faster than a power
-    return jnp.sum(nll * weight, axis=-1)
+    return jnp.sum(nll * weight, axis=0)
