@@ -3,6 +3,12 @@
 import os
 from contextlib import suppress
 
+FLAGS = {
+    "xla_cpu_multi_thread_eigen": "false",
+    # A core's widest instructions, where it has them, instead of half of them: a twentieth off the time of an update.
+    "xla_cpu_prefer_vector_width": "512",
+}
+
 
 def cores() -> int:
     """How many cores this process may use, or, where the system does not say that (macOS), how many there are."""
@@ -17,9 +23,10 @@ def prepare(count: int | None = None) -> None:
     """
     import jax
 
-    flags = os.environ.get("XLA_FLAGS", "")
-    if "xla_cpu_multi_thread_eigen" not in flags:
-        os.environ["XLA_FLAGS"] = f"{flags} --xla_cpu_multi_thread_eigen=false".strip()
+    for flag, value in FLAGS.items():
+        flags = os.environ.get("XLA_FLAGS", "")
+        if flag not in flags:
+            os.environ["XLA_FLAGS"] = f"{flags} --{flag}={value}".strip()
     with suppress(RuntimeError):  # too late: JAX has started
         jax.config.update("jax_num_cpu_devices", count or cores())
 

@@ -1,9 +1,9 @@
 """Recurrent memories: GateL0RD, which changes only where its gates open, and the GRU that it is compared with.
 
 Arrays are time-major: `(time, ..., feature)`, with any number of batch axes, or none, in between. `unroll` runs a
-memory over a whole sequence. For GateL0RD its gradient is written by hand: what can be one large matrix product over
-all time steps (input projections, every weight's gradient) is taken out of the time loop; `unroll_plain` is the same
-computation without that, kept as its reference.
+memory over a whole sequence. For GateL0RD its gradient is written by hand: it keeps activations only, joins what is one
+matrix product, and adds weights' gradients up step by step; `unroll_plain` is the same computation without that, kept
+as its reference.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from saccade.networks import MLP, GatedLayer, Linear
+from saccade.networks import MLP, GatedLayer, Linear, features_first, joined
 
 
 class GateL0RD(eqx.Module):
@@ -172,8 +172,8 @@ def _gru_latents(gru: GRU, x, initial):
 
 
 # --- GateL0RD over a sequence, with its gradient -------------------------------------------------------------------
-# Notation: z are activations (after tanh) of the recommendation (r) and gate (g) networks' layers, δ the gradients of
-# what went into the tanh. The first layers of both networks see the same input, so they are one product.
+# Features come first in every step: see `networks`. Notation: z are activations (after tanh) of the recommendation (r)
+# and gate (g) networks' layers, δ the gradients of what went into the tanh.
 
 
 @jax.custom_vjp
@@ -181,83 +181,77 @@ def _gatelord_latents(recommend: MLP, gate: MLP, x, initial, noise):
     return _gatelord_forward(recommend, gate, x, initial, noise)[0]
 
 
-def _first_layers(recommend: MLP, gate: MLP, inputs: int):
-    """The joined first layers: their weights for the input, for the latent state, and their biases."""
-    weight = jnp.concatenate([recommend.layers[0].weight, gate.layers[0].weight])
-    bias = jnp.concatenate([recommend.layers[0].bias, gate.layers[0].bias])
-    return weight[:, :inputs], weight[:, inputs:], bias
-
-
 def _gatelord_forward(recommend: MLP, gate: MLP, x, initial, noise):
-    from_x, from_h, bias = _first_layers(recommend, gate, x.shape[-1])
-    width = recommend.layers[0].bias.shape[-1]
-
     def step(h, at):
-        projected, noise = at
-        joined = projected + h @ from_h.T
-        r, g = joined[..., :width], joined[..., width:]
+        x, noise = at
+        r, g = joined([recommend.layers[0], gate.layers[0]], jnp.concatenate([x, h]))
         z_r, z_g = [jnp.tanh(r)], []
         for layer_r, layer_g in zip(recommend.layers[1:], gate.layers[1:], strict=True):
-            z_r.append(jnp.tanh(layer_r(z_r[-1])))
+            z_r.append(jnp.tanh(layer_r.columns(z_r[-1])))
             z_g.append(jnp.tanh(g))
-            g = layer_g(z_g[-1])
+            g = layer_g.columns(z_g[-1])
         opened = jnp.maximum(jnp.tanh(g if noise is None else g - noise), 0)
         h = _update(opened, z_r[-1], h)
         return h, (h, opened, z_r, z_g)
 
-    _, (latents, gates, z_r, z_g) = jax.lax.scan(step, initial, (x @ from_x.T + bias, noise))
-    return (latents, gates), (recommend, gate, x, initial, noise, latents, gates, z_r, z_g)
+    x, noise, initial = _turned(x), None if noise is None else _turned(noise), features_first(initial)
+    _, (latents, gates, z_r, z_g) = jax.lax.scan(step, initial, (x, noise))
+    return (_turned_back(latents), _turned_back(gates)), (recommend, gate, x, initial, noise, latents, gates, z_r, z_g)
 
 
 def _gatelord_backward(saved, gradients):
     recommend, gate, x, initial, noise, latents, gates, z_r, z_g = saved
-    from_x, from_h, _ = _first_layers(recommend, gate, x.shape[-1])
     before = jnp.concatenate([initial[None], latents[:-1]])
+    both = [recommend.layers[0], gate.layers[0]]
+    from_x, from_h = jnp.split(jnp.concatenate([layer.weight for layer in both]), [x.shape[1]], axis=1)
 
-    def step(d_h, at):
-        d_latent, d_gate, opened, h, z_r, z_g = at
+    def step(carry, at):
+        d_h, totals = carry
+        d_latent, d_gate, opened, x, h, z_r, z_g = at
         d_h = d_h + d_latent
-        δ_r = d_h * opened * (1 - z_r[-1] ** 2)
         δ_g = jnp.where(opened > 0, (d_h * (z_r[-1] - h) + d_gate) * (1 - opened**2), 0)
-        δs_r, δs_g = [δ_r], [δ_g]
+        δs_r, δs_g = [d_h * opened * (1 - z_r[-1] ** 2)], [δ_g]
         for depth in range(len(z_g) - 1, -1, -1):
-            δs_r.insert(0, δs_r[0] @ recommend.layers[depth + 1].weight * (1 - z_r[depth] ** 2))
-            δs_g.insert(0, δs_g[0] @ gate.layers[depth + 1].weight * (1 - z_g[depth] ** 2))
-        δ_joined = jnp.concatenate([δs_r[0], δs_g[0]], axis=-1)
-        return d_h * (1 - opened) + δ_joined @ from_h, (δ_joined, δs_r[1:], δs_g[1:], δ_g)
+            δs_r.insert(0, _back(recommend.layers[depth + 1].weight, δs_r[0]) * (1 - z_r[depth] ** 2))
+            δs_g.insert(0, _back(gate.layers[depth + 1].weight, δs_g[0]) * (1 - z_g[depth] ** 2))
+        δ = jnp.concatenate([δs_r[0], δs_g[0]])
+        δs, zs = [δ, *δs_r[1:], *δs_g[1:]], [jnp.concatenate([x, h]), *z_r[:-1], *z_g]
+        found = [(_outer(δ, z), δ.reshape(len(δ), -1).sum(1)) for δ, z in zip(δs, zs, strict=True)]
+        d_h = d_h * (1 - opened) + _back(from_h, δ)
+        return (d_h, jax.tree.map(jnp.add, totals, found)), (_back(from_x, δ), δ_g)
 
-    d_initial, (δ_joined, δs_r, δs_g, δ_g) = jax.lax.scan(
-        step, jnp.zeros_like(initial), (*gradients, gates, before, z_r, z_g), reverse=True
+    later = [(layer.weight, layer.bias) for layer in (*recommend.layers[1:], *gate.layers[1:])]
+    first = jnp.concatenate([from_x, from_h], axis=1), jnp.concatenate([layer.bias for layer in both])
+    nothing = jax.tree.map(jnp.zeros_like, (initial, [first, *later]))
+    d_latents, d_gates = (_turned(d) for d in gradients)
+    (d_initial, totals), (d_x, δ_g) = jax.lax.scan(
+        step, nothing, (d_latents, d_gates, gates, x, before, z_r, z_g), reverse=True
     )
-
-    d_weight = jnp.concatenate([_outer(δ_joined, x), _outer(δ_joined, before)], axis=-1)
-    d_bias = _total(δ_joined)
-    width = recommend.layers[0].bias.shape[-1]
-    d_recommend = [(d_weight[:width], d_bias[:width])] + [
-        (_outer(δ, z), _total(δ)) for δ, z in zip(δs_r, z_r, strict=False)
-    ]
-    d_gate = [(d_weight[width:], d_bias[width:])] + [(_outer(δ, z), _total(δ)) for δ, z in zip(δs_g, z_g, strict=True)]
+    (d_weight, d_bias), depth, width = totals[0], len(z_g), len(both[0].bias)
     return (
-        _with_parameters(recommend, d_recommend),
-        _with_parameters(gate, d_gate),
-        δ_joined @ from_x,
-        d_initial,
-        None if noise is None else -δ_g,
+        _with_parameters(recommend, [(d_weight[:width], d_bias[:width]), *totals[1 : 1 + depth]]),
+        _with_parameters(gate, [(d_weight[width:], d_bias[width:]), *totals[1 + depth :]]),
+        _turned_back(d_x),
+        jnp.moveaxis(d_initial, 0, -1),
+        None if noise is None else -_turned_back(δ_g),
     )
 
 
-def _outer(δ, z):
-    """A weight's gradient, summed over time and batch in one product."""
-    δ, z = δ.reshape(-1, δ.shape[-1]), z.reshape(-1, z.shape[-1])
-    if z.shape[-1] >= δ.shape[-1]:
-        return δ.T @ z
-    # On CPUs the transposed operand is copied, so it should be the narrower one (5 times faster for a first layer);
-    # the barrier keeps the compiler from turning the product round again.
-    return jax.lax.optimization_barrier(z.T @ δ).T
+def _turned(array: Float[Array, "time *batch size"]) -> Float[Array, "time size *batch"]:
+    return jnp.moveaxis(array, -1, 1)
 
 
-def _total(δ):
-    return δ.reshape(-1, δ.shape[-1]).sum(0)
+def _turned_back(array: Float[Array, "time size *batch"]) -> Float[Array, "time *batch size"]:
+    return jnp.moveaxis(array, 1, -1)
+
+
+def _back(weight: Float[Array, "outputs inputs"], δ: Float[Array, "outputs *batch"]) -> Float[Array, "inputs *batch"]:
+    return (weight.T @ δ.reshape(len(δ), -1)).reshape(-1, *δ.shape[1:])
+
+
+def _outer(δ: Float[Array, "outputs *batch"], z: Float[Array, "inputs *batch"]) -> Float[Array, "outputs inputs"]:
+    """A weight's gradient, summed over the batch in one product."""
+    return δ.reshape(len(δ), -1) @ z.reshape(len(z), -1).T
 
 
 def _with_parameters(mlp: MLP, parameters) -> MLP:

@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from saccade import events
 from saccade.checks import InputError, check_array, check_choice, check_finite, check_mask
 from saccade.memory import GRU, GateL0RD, unroll
-from saccade.networks import MLP, GatedLayer, Gaussian, GaussianNetwork, Linear, Squash, beta_nll
+from saccade.networks import MLP, GatedLayer, Gaussian, GaussianNetwork, Linear, Squash, beta_nll, features_first
 
 
 @dataclass(frozen=True)
@@ -498,7 +498,8 @@ def _mean(values: Float[Array, "time *batch"], mask: Bool[Array, "time *batch"] 
 
 
 def _join(*parts: Array | None) -> Array:
-    return jnp.concatenate([part for part in parts if part is not None], axis=-1)
+    joined = jnp.concatenate([features_first(part) for part in parts if part is not None])
+    return jnp.moveaxis(joined, 0, -1)
 
 
 def _has_next(mask: Bool[Array, "time *batch"] | None, leading: tuple[int, ...]) -> Bool[Array, "time *batch"]:

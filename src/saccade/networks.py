@@ -2,12 +2,17 @@
 
 Every network here works on the last axis and leaves all axes before it alone: one example, a batch, or a whole
 sequence of batches go through the same code, as one matrix product.
+
+Inside, examples are columns: features come first. CPUs handle long rows of one feature with their widest instructions,
+short rows of a few features number by number; and a weight's gradient then needs no copy turned round. Where one
+network's output is the next one's input, the compiler leaves out turning it back and forth.
 """
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from itertools import pairwise
-from typing import Literal
+from itertools import accumulate, pairwise
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -22,7 +27,23 @@ def _draw(key, inputs: int, outputs: int):
     return both[:, :-1], both[:, -1]
 
 
-class Linear(eqx.Module):
+def features_first(x: Float[Array, "*batch size"]) -> Float[Array, "size *batch"]:
+    """The same numbers with the last axis first."""
+    return jnp.moveaxis(x, -1, 0)
+
+
+class Network(eqx.Module):
+    """What takes in features and gives features, or a Gaussian, for each example."""
+
+    def __call__(self, x: Float[Array, "*batch inputs"]) -> Any:
+        return jax.tree.map(lambda out: jnp.moveaxis(out, 0, -1), self.columns(features_first(x)))
+
+    @abstractmethod
+    def columns(self, x: Float[Array, "inputs *batch"]) -> Any:
+        """The same with features first, before and after."""
+
+
+class Linear(Network):
     """A linear layer, weights and biases drawn uniformly within ±1/√inputs."""
 
     weight: Float[Array, "outputs inputs"]
@@ -31,11 +52,21 @@ class Linear(eqx.Module):
     def __init__(self, inputs: int, outputs: int, *, key: PRNGKeyArray):
         self.weight, self.bias = _draw(key, inputs, outputs)
 
-    def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
-        return x @ self.weight.T + self.bias
+    def columns(self, x: Float[Array, "inputs *batch"]) -> Float[Array, "outputs *batch"]:
+        """The same with features first, before and after."""
+        return joined([self], x)[0]
 
 
-class MLP(eqx.Module):
+def joined(layers: Sequence[Linear], x: Float[Array, "inputs *batch"]) -> list[Float[Array, "outputs *batch"]]:
+    """What several layers make of the same input, in one matrix product; features first."""
+    weight, bias = (jnp.concatenate([getattr(layer, name) for layer in layers]) for name in ("weight", "bias"))
+    # Two axes are all that a product needs, and all that compilers turn round for free in its gradient.
+    out = (weight @ x.reshape(len(x), -1) + bias[:, None]).reshape(-1, *x.shape[1:])
+    ends = list(accumulate(len(layer.bias) for layer in layers))
+    return jnp.split(out, ends[:-1])
+
+
+class MLP(Network):
     """Linear layers with tanh between them, and after the last one too if `tanh_last`. No layers: the identity."""
 
     layers: tuple[Linear, ...]
@@ -47,19 +78,22 @@ class MLP(eqx.Module):
         self.layers = tuple(Linear(*pair, key=k) for pair, k in zip(pairwise(widths), keys, strict=False))
         self.tanh_last = tanh_last
 
-    def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
-        for index, layer in enumerate(self.layers):
-            x = layer(x)
-            if self.tanh_last or index + 1 < len(self.layers):
-                x = jnp.tanh(x)
-        return x
+    def columns(self, x: Float[Array, "inputs *batch"]) -> Float[Array, "outputs *batch"]:
+        """The same with features first, before and after."""
+        return self.after_first(self.layers[0].columns(x)) if self.layers else x
+
+    def after_first(self, x: Float[Array, "hidden *batch"]) -> Float[Array, "outputs *batch"]:
+        """The rest of the way for what came out of the first layer, before its tanh; features first."""
+        for layer in self.layers[1:]:
+            x = layer.columns(jnp.tanh(x))
+        return jnp.tanh(x) if self.tanh_last else x
 
 
 Squash = Literal["tanh", "sigmoid"]
 _SQUASH = {"tanh": jnp.tanh, "sigmoid": jax.nn.sigmoid}
 
 
-class GatedLayer(eqx.Module):
+class GatedLayer(Network):
     """One layer whose outputs are multiplied by a second one's sigmoids: squash(V x + b) ⊙ sigmoid(G x + c)."""
 
     value: Linear
@@ -72,8 +106,10 @@ class GatedLayer(eqx.Module):
         self.gate = Linear(inputs, outputs, key=gate_key)
         self.squash = squash
 
-    def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
-        return _SQUASH[self.squash](self.value(x)) * jax.nn.sigmoid(self.gate(x))
+    def columns(self, x: Float[Array, "inputs *batch"]) -> Float[Array, "outputs *batch"]:
+        """The same with features first, before and after."""
+        value, gate = joined([self.value, self.gate], x)
+        return _SQUASH[self.squash](value) * jax.nn.sigmoid(gate)
 
 
 class Gaussian(eqx.Module):
@@ -83,7 +119,7 @@ class Gaussian(eqx.Module):
     variance: Float[Array, "*batch size"]
 
 
-class GaussianNetwork(eqx.Module):
+class GaussianNetwork(Network):
     """Predicts a Gaussian: shared tanh layers, then one MLP for the mean and one for the variance."""
 
     shared: MLP
@@ -101,10 +137,11 @@ class GaussianNetwork(eqx.Module):
         """The layers that see the input."""
         return [network.layers[0] for network in ((self.shared,) if self.shared.layers else (self.mean, self.variance))]
 
-    def __call__(self, x: Float[Array, "*batch inputs"]) -> Gaussian:
-        features = self.shared(x)
+    def columns(self, x: Float[Array, "inputs *batch"]) -> Gaussian:
+        """The same with features first, before and after."""
+        mean, variance = joined([self.mean.layers[0], self.variance.layers[0]], self.shared.columns(x))
         # ELU + 1 is positive but underflows to 0 far below zero; 1e-6 bounds the log and the quotient in the NLL.
-        return Gaussian(self.mean(features), jax.nn.elu(self.variance(features)) + 1 + 1e-6)
+        return Gaussian(self.mean.after_first(mean), jax.nn.elu(self.variance.after_first(variance)) + 1 + 1e-6)
 
 
 def beta_nll(
@@ -115,8 +152,8 @@ def beta_nll(
     Each dimension's negative log-likelihood is weighted by stop_gradient(variance)^β (Seitzer et al. 2022), so that
     dimensions predicted with large variance are not neglected.
     """
-    variance = predicted.variance
+    mean, variance, target = (features_first(array) for array in (predicted.mean, predicted.variance, target))
     log_variance = jnp.log(variance)
-    nll = 0.5 * ((target - predicted.mean) ** 2 / variance + log_variance + jnp.log(2 * jnp.pi))
+    nll = 0.5 * ((target - mean) ** 2 / variance + log_variance + jnp.log(2 * jnp.pi))
     weight = jnp.exp(beta * jax.lax.stop_gradient(log_variance))  # variance^β, several times faster than a power
-    return jnp.sum(nll * weight, axis=-1)
+    return jnp.sum(nll * weight, axis=0)

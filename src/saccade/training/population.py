@@ -306,9 +306,22 @@ class Group:
             training, total = jax.lax.fori_loop(first, first + count, one, (training, nothing))
             return training, jax.tree.map(lambda value: value / count, total)
 
+        def over_models(run, axes):
+            if self.lanes > 1:
+                return jax.vmap(run, axes)
+
+            def one(*given):  # without an axis of length 1, around which compilers copy arrays
+                own = [
+                    arrays if axis is None else jax.tree.map(lambda array: array[0], arrays)
+                    for arrays, axis in zip(given, axes, strict=True)
+                ]
+                return jax.tree.map(lambda array: array[None], run(*own))
+
+            return one
+
         self._start = jax.jit(jax.vmap(partial(start, settings=settings)))
-        self._advance = jax.jit(jax.vmap(advance, (0, 0, None, None, None)), donate_argnums=0)
-        self._judge = jax.jit(jax.vmap(partial(judge, recipe=recipe, size=size), (0, None)))
+        self._advance = jax.jit(over_models(advance, (0, 0, None, None, None)), donate_argnums=0)
+        self._judge = jax.jit(over_models(partial(judge, recipe=recipe, size=size), (0, None)))
         self._finished = jax.jit(jax.vmap(partial(finished, recipe=recipe), (0, None)))
         self._slices = [slice(first, first + self.lanes) for first in range(0, len(self.members), self.lanes)]
         self._numbers = [
