@@ -27,6 +27,8 @@ def prepare(count: int | None = None) -> None:
         flags = os.environ.get("XLA_FLAGS", "")
         if flag not in flags:
             os.environ["XLA_FLAGS"] = f"{flags} --{flag}={value}".strip()
+    # GPUs would round the factors of products to 10 bits, which gates near their threshold notice.
+    jax.config.update("jax_default_matmul_precision", "float32")
     with suppress(RuntimeError):  # too late: JAX has started
         jax.config.update("jax_num_cpu_devices", count or cores())
 
