@@ -24,7 +24,6 @@ SEEDS = (5, 6, 7, 8)
 UPDATES = 20_000
 START = {"warmup": 500}
 """What the recipe that all variants start from changes in `fast`, which is the variant that came out best."""
-EPISODE_MINIMUM = 0.3
 VARIANTS: dict[str, tuple[dict[str, Any], tuple[float, ...]]] = {
     "start": ({}, (0.0, 0.1, 1.0, 1.5, 2.0, 5.0)),
     "rate-0.001": ({"learning_rate": 1e-3}, (1.0,)),
@@ -64,8 +63,8 @@ def run(folder: str | os.PathLike, data: str | os.PathLike, *, updates: int = UP
     """
     if not training.train(Path(folder) / "training", members(updates), data, tell=tell):
         return None
-    test = sequences.load(Path(data) / "test.safetensors")
-    rows = [measure(Path(folder) / "training", one, test) for one in members(updates)]
+    judged = sequences.load(Path(data) / "validation.safetensors")  # a recipe is a choice: not by the test sequences
+    rows = [measure(Path(folder) / "training", one, judged) for one in members(updates)]
     path = Path(folder) / "recipes.csv"
     with replacing(path, overwrite=True) as temporary, temporary.open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
@@ -94,22 +93,22 @@ def keep(folder: str | os.PathLike, results: str | os.PathLike) -> Path:
     return place / "recipes.csv"
 
 
-def measure(run: Path, member: training.Member, test: Sequences) -> dict[str, Any]:
+def measure(run: Path, member: training.Member, over: Sequences) -> dict[str, Any]:
     """What became of a model: errors, gate rate, and how well its gates mark the scripts' transitions."""
     model = saving.load(training.milestone(run, member.label, member.recipe.updates))
     assert isinstance(model, EventModel)
-    batch = sequences.batch(test)
+    batch = sequences.batch(over)
     errors, gate, strength = look(model.forward_inverse, batch)
-    true, opened = transitions(test), np.any(gate > 0, axis=-1)
+    true, opened = transitions(over), np.any(gate > 0, axis=-1)
     row = {"recipe": member.recipe.name, "sparsity": member.sparsity, "seed": member.seed, **errors}
-    for name, found in (("opening", opened), ("episode", events.episodes(opened, strength, minimum=EPISODE_MINIMUM))):
+    for name, found in (("opening", opened), ("episode", events.episodes(opened, strength))):
         found[0] = False  # the first step cannot be a transition
         agreement = events.agreement(found, true)
         row |= {f"{name}_{what}": getattr(agreement, what) for what in ("precision", "recall", "f1")}
-    for name, marked in by_transition(test, true).items():
+    for name, marked in by_transition(over, true).items():
         row[f"recall_{name}"] = events.agreement(opened & _near(marked), marked).recall
-    for number, kind in enumerate(test.kind_names):
-        row[f"openings_{kind}"] = opened[:, test.kind == number].sum(0).mean()
+    for number, kind in enumerate(over.kind_names):
+        row[f"openings_{kind}"] = opened[:, over.kind == number].sum(0).mean()
     return row
 
 
@@ -135,15 +134,15 @@ def look(model: ForwardInverseModel, batch: sequences.Batch, size: int = 1_200):
     return errors, np.concatenate([part[1] for part in parts], 1), np.concatenate([part[2] for part in parts], 1)
 
 
-def by_transition(test: Sequences, true: np.ndarray) -> dict[str, np.ndarray]:
+def by_transition(over: Sequences, true: np.ndarray) -> dict[str, np.ndarray]:
     """The true boundaries apart, by the events before and after them."""
-    assert test.event is not None
-    event = np.asarray(test.event).T
+    assert over.event is not None
+    event = np.asarray(over.event).T
     found: dict[str, np.ndarray] = {}
     for before, after in _pairs(event, true):
         marked = np.zeros(true.shape, bool)
         marked[1:] = true[1:] & (event[:-1] == before) & (event[1:] == after)
-        found[f"{test.event_names[before]}-{test.event_names[after]}"] = marked
+        found[f"{over.event_names[before]}-{over.event_names[after]}"] = marked
     return found
 
 

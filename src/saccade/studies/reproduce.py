@@ -112,7 +112,7 @@ def plan(
             "training",
             f"{models}, {updates} updates each in {study.run}",
             bool(left) and not todo,
-            COMPILING * (2 + study.scale.gru) * (todo > 0) + todo * sum(every) / cores,
+            COMPILING * len({one.shape for one in study.members}) * (todo > 0) + todo * sum(every) / cores,
         )
     )
     known_data = not missing and (study.run / "run.json").exists()
@@ -124,7 +124,7 @@ def plan(
     return [*stages, Stage("figures, claims, report", f"in {study.out}", drawn, ABOUT["figures"])]
 
 
-PER_CORE = {"sequences": 45, "update": 0.006, "sampled update": 0.013, "full update": 0.035}
+PER_CORE = {"sequences": 85, "update": 0.006, "sampled update": 0.013, "full update": 0.035}
 """What one core of a 2026 server manages: sequences a second, and seconds for an update of one model, without the skip
 network, with some of its steps and with all of them."""
 COMPILING = 25.0

@@ -37,7 +37,8 @@ MOTOR_NOISE = 0.05
 TABLE_HEIGHTS = (0.3, 0.5)
 
 ARRIVED = 0.02  # metres between hand or object and goal at which transporting and pointing end
-BUMPED = 0.01  # metres an object may move before it is grasped: coming from the side, fingers may push it
+ASIDE = 0.07  # metres by which an object to be grasped may lie beside the hand: from further, fingers push it away
+BUMPED = 0.01  # metres an object may move before it is grasped
 BETWEEN = np.array([0.012, 0.012, 0.012])  # metres off the object's middle at which the fingers may close
 _BEGINNING: dict[str, int] = dict(zip(KINDS, (REACH, POINT, STRETCH), strict=True))
 _TOGETHER = 256  # sequences moved at once: threads seldom wait for each other, and little memory
@@ -145,7 +146,10 @@ def _draw(
     name = np.random.SeedSequence(seed, spawn_key=(zlib.crc32(f"{split} {kind}".encode()), index, attempt))
     rng = np.random.Generator(np.random.Philox(name))
     height = float(np.float32(rng.uniform(*heights)))  # as it is stored, so that a stored sequence can be played again
-    object_position, goal = place(world.home(height), rng)
+    home = world.home(height)
+    object_position, goal = place(home, rng)
+    while kind == KINDS[0] and abs(object_position[1] - home.hand[1]) > ASIDE:
+        object_position, goal = place(home, rng)
     command = rng.uniform(-1, 1, size=len(ACTION))
     command[2] = abs(command[2])  # downwards the table would end the movement after a few steps
     return _Draw(height, object_position, goal, command, rng.normal(0, MOTOR_NOISE, size=(STEPS, len(ACTION))))
