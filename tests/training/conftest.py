@@ -1,7 +1,12 @@
 """Training is tested as it is used: with single precision, which the tests of exact things elsewhere switch off."""
 
+from pathlib import Path
+
 import jax
 import pytest
+from tiny import example
+
+from saccade import sequences
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -26,3 +31,12 @@ def compiled(tmp_path_factory):
     yield settings
     for name, value in before.items():
         jax.config.update(name, value)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    """A folder of small training and validation sequences."""
+    place = tmp_path_factory.mktemp("data")
+    sequences.save(example(24), place / "train.safetensors")
+    sequences.save(example(24, seed=1), place / "validation.safetensors")
+    return place

@@ -12,9 +12,6 @@ from pathlib import Path
 
 import pytest
 import safetensors.numpy
-from tiny import example
-
-from saccade import sequences
 
 SMALL = ("--set", "updates=40", "--set", "evaluate_every=10", "--set", "batch=12", "--latent", "4")
 
@@ -49,14 +46,6 @@ def saccade(start):
         return process.returncode, out, told
 
     return run
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory) -> Path:
-    place = tmp_path_factory.mktemp("data")
-    sequences.save(example(24), place / "train.safetensors")
-    sequences.save(example(24, seed=1), place / "validation.safetensors")
-    return place
 
 
 @pytest.fixture(scope="module")

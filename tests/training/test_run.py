@@ -30,14 +30,6 @@ def few(**changes):
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory) -> Path:
-    place = tmp_path_factory.mktemp("data")
-    sequences.save(example(24), place / "train.safetensors")
-    sequences.save(example(24, seed=1), place / "validation.safetensors")
-    return place
-
-
-@pytest.fixture(scope="module")
 def whole(tmp_path_factory, data) -> Path:
     """A run that nothing happened to."""
     folder = tmp_path_factory.mktemp("whole") / "run"

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from saccade import saving, sequences, training
+from saccade import sequences, training
 from saccade.events import agreement
 from saccade.models import EventModel
 from saccade.networks import beta_nll
@@ -292,8 +292,7 @@ def retrained(study: Study, level: rivals.Noise, tell: Tell | None = None) -> li
     run = place / "training"
     if not training.train(run, members, place, tell=(lambda at: tell(name, at.update, at.updates)) if tell else None):
         raise KeyboardInterrupt
-    models = [saving.load(training.milestone(run, one.label, recipe.updates)) for one in members]
-    return [(one, model) for one, model in zip(members, models, strict=True) if isinstance(model, EventModel)]
+    return [(member, study.model(member, run=run)) for member in members]
 
 
 def _scored(member: Member, method: str, found, true, level: rivals.Noise) -> dict[str, Any]:

@@ -204,9 +204,10 @@ class Study:
             map(int, kept[np.unique(np.linspace(0, len(kept) - 1, self.scale.curve_points).round()).astype(int)])
         )
 
-    def model(self, member: Member, update: int | None = None) -> EventModel:
-        """A model as it was after so many updates, by default all of them."""
-        path = training.milestone(self.run, member.label, self.recipe.updates if update is None else update)
+    def model(self, member: Member, update: int | None = None, *, run: Path | None = None) -> EventModel:
+        """A model as it was after so many updates, by default all of them; of another run than the study's if given."""
+        update = self.recipe.updates if update is None else update
+        path = training.milestone(self.run if run is None else run, member.label, update)
         model = saving.load(path)
         if not isinstance(model, EventModel):
             raise FileError(f"{path} holds no EventModel: train again in another folder")
