@@ -10,9 +10,11 @@ import time
 from dataclasses import replace
 
 import jax
+import numpy as np
 import pytest
 from chromium import Page, find
 
+from saccade import sequences, training
 from saccade.checks import FileError, InputError
 from saccade.studies import claims, reproduce
 from saccade.studies.study import SCALES, read_json, read_table
@@ -23,7 +25,7 @@ TINY = replace(
     per_kind=8,
     recipe={"updates": 4, "evaluate_every": 2, "evaluate_on": 12, "batch": 12},
     curve_on=12,
-    rivalry=replace(SCALES["smoke"].rivalry, limit=12, training=12),
+    rivalry=replace(SCALES["smoke"].rivalry, levels=("clean", "middle"), limit=12, training=12),
 )
 STEPS = tuple(step for steps in reproduce.STUDIES.values() for step in steps)
 
@@ -42,6 +44,19 @@ def first(tmp_path_factory):
     told = []
     out = tmp_path_factory.mktemp("study") / "out"
     return reproduce.reproduce("all", TINY, out=out, tell=lambda *at: told.append(at)), told
+
+
+def test_gates_meet_rivals_also_after_learning_from_sequences_as_noisy(first):
+    out = first[0].folder
+    rows = read_table(out / "tables" / "rivals.csv")
+    for level in ("clean", "middle"):
+        methods = {row["method"] for row in rows if row["noise"] == level}
+        assert {"gates, episodes", "retrained gates, episodes", "PELT"} <= methods
+    clean, noisy = (sequences.load(place / "train.safetensors") for place in (out / "data", out / "noisy" / "middle"))
+    spread = np.std(np.asarray(noisy.observation) - np.asarray(clean.observation))
+    assert spread == pytest.approx(0.01, rel=0.05)
+    run = training.about(out / "noisy" / "middle" / "training")
+    assert run["data_checksum"].split()[0] == sequences.checksum(noisy)
 
 
 @pytest.fixture
