@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
-from numpy.typing import ArrayLike
 
 from saccade import events, sequences
 from saccade.checks import InputError, check_array, check_choice, check_finite
@@ -311,14 +310,14 @@ def _checked(model: EventModel, observation, first_action, entities: Entities, a
 # --- When things are looked at, and when they happen, in NumPy -------------------------------------------------------
 
 
-def arrival(focus: Float[ArrayLike, "time *batch entities"]) -> Int[np.ndarray, "*batch entities"]:
+def arrival(focus: Float[Numbers, "time *batch entities"]) -> Int[np.ndarray, "*batch entities"]:
     """The step, counted from 1, at which each entity is first attended; the number of steps if it never is."""
     focus = np.asarray(focus) > 0
     return np.where(focus.any(0), focus.argmax(0) + 1, len(focus))
 
 
 def first_near(
-    observation: Float[ArrayLike, "time *batch observation"],
+    observation: Float[Numbers, "time *batch observation"],
     one: Sequence[int],
     other: Sequence[int],
     within: float,
