@@ -25,6 +25,7 @@ NAMES = [
     *("training", "examples", "openings", "transitions", "agreement", "rivals"),
     *("skip_distances", "skip_spread", "skip_hands", "skip_distances_of_others", "skip_others"),
     *("gaze_2", "gaze_5", "gaze_compared", "gaze_calibration", "gaze_calibration_compared"),
+    "gaze_gates",
 ]
 ENTITIES = ("hand", "object", "goal")
 
@@ -66,6 +67,7 @@ def write_gaze_tables(folder, seeds=SEEDS):
     folder.mkdir(exist_ok=True)
     _write(folder / "gaze.csv", _leads(rng, seeds))
     _write(folder / "gaze_calibration.csv", _ratios(rng, seeds))
+    _write(folder / "gaze_gates.csv", _gaze_gates(rng, seeds))
     return folder
 
 
@@ -218,6 +220,14 @@ def _ratios(rng, seeds):
             yield about | {"attended": attended, "dimension": dimension, "ratio": ratio, "variance": 1e-3, "count": 9}
 
 
+def _gaze_gates(rng, seeds):
+    names = {"reach-grasp": 0.9, "grasp-transport": 0.8, "transport-hold": 0.6, "point-hold": 0.7}
+    for (variant, sparsity), seed, (name, recall) in product(GAZERS, seeds, names.items()):
+        about = {"label": "", "variant": variant, "sparsity": float(sparsity), "seed": seed, "transition": name}
+        recall = np.clip((recall if sparsity == 2 else 0.1) + 0.05 * rng.standard_normal(), 0, 1)
+        yield about | {"recall": recall, "random": 0.3, "count": 3200, "opening_rate": recall / 4}
+
+
 def _sequence(rng, kind):
     """Observations (26, 11) and actions (25, 4) of a hand that goes straight from target to target."""
     table = 0.42
@@ -304,7 +314,7 @@ def test_a_figure_whose_table_is_missing_is_left_out(tmp_path):
     tables = write_gaze_tables(tmp_path / "tables", seeds=(5,))
     (tables / "gaze.csv").unlink()
     drawn = plots.draw(tables, tmp_path / "figures")
-    assert [figure.png.stem for figure in drawn] == ["gaze_calibration", "gaze_calibration_compared"]
+    assert [figure.png.stem for figure in drawn] == ["gaze_calibration", "gaze_calibration_compared", "gaze_gates"]
     assert "One seed (5)." in drawn[0].caption and "range" not in drawn[0].caption
 
 
@@ -399,6 +409,16 @@ def test_calibration_shows_mean_and_range_of_seeds_even_far_off_the_band(tmp_pat
     assert mark.get_ydata()[0] == 20.5
     assert any(list(line.get_ydata()) == [1, 40] for line in ax.lines)
     assert ax.get_ylim()[1] > 40
+
+
+def test_openings_at_transitions_are_shown_against_openings_at_any_step(tmp_path):
+    table = plots._read(write_gaze_tables(tmp_path) / "gaze_gates.csv")
+    (drawing,) = plots.gaze_gates(table, plots.looks_of([table["sparsity"]]))
+    rows = (table["variant"] == "learned") & (table["sparsity"] == 5) & (table["transition"] == "reach-grasp")
+    heights = [line.get_ydata()[0] for line in _lines(drawing.figure.axes[0], plots.SPARSITIES[5.0])]
+    assert heights[0] == pytest.approx(table["recall"][rows].mean())
+    heights = [line.get_ydata()[0] for line in drawing.figure.axes[0].lines]
+    assert any(np.isclose(heights, table["opening_rate"][rows].mean()))
 
 
 def test_a_gaze_table_without_a_column_is_refused(tmp_path):

@@ -575,6 +575,42 @@ CALIBRATION = (
 )
 
 
+def gaze_gates(table: Table, looks: Looks) -> Iterator[Drawing]:
+    """Whether gates open at transitions seen through the mask, against how often they open at all."""
+    rows = _where(table, variant="learned")
+    names, sparsities = _unique(rows["transition"]), np.unique(rows["sparsity"]).tolist()
+    if not names:
+        return
+    figure = Figure(figsize=(COLUMN, 2.6), layout="constrained")
+    ax = figure.subplots()
+    handles = {}
+    for number, sparsity in enumerate(sparsities):
+        look = looks[sparsity]
+        for place, name in enumerate(names):
+            x, some = place + _beside_each_other(number, len(sparsities)), _where(rows, transition=name)
+            _seed_dots(ax, x, over_seeds(_where(some, sparsity=sparsity), "sparsity", "recall"), look)
+            rate = _mean(_where(some, sparsity=sparsity)["opening_rate"])
+            ax.plot([x - 0.08, x + 0.08], [rate, rate], color=look.colour, linewidth=1.5, linestyle=DOTS)
+        handles[_lambda(sparsity)] = Line2D([], [], color=look.colour, marker=look.marker, linestyle="none")
+    handles["any step"] = Line2D([], [], color=GREY, linewidth=1.5, linestyle=DOTS)
+    ax.set_xticks(range(len(names)), [name.replace("-", " →\n") for name in names])
+    ax.set_xlim(-0.5, len(names) - 0.5)
+    ax.tick_params(axis="x", length=0)
+    ax.set_ylim(-0.02, 1.04)
+    ax.set_ylabel("Share with an opening")
+    figure.legend(handles.values(), handles, loc="outside upper center", ncols=len(handles), handlelength=1)
+    yield Drawing(
+        "gaze_gates",
+        figure,
+        "Whether gates open at transitions that are seen through noise",
+        "Share of true transitions within one step of an opened gate, when the focus changes at random (symbols), and "
+        "share of all steps of such sequences at which a gate opens (dotted): an opening near every transition says "
+        "nothing if there is one at every step. "
+        + _seeds(rows)
+        + " Small dots: single seeds; large symbols: their mean.",
+    )
+
+
 def _calibration_panels(columns: Mapping[str, Table], dimensions: Sequence[str]) -> Figure:
     """A column for each sort of model, a row for each network, on one scale."""
     figure = Figure(figsize=(PAGE, 3.7), layout="constrained")
@@ -913,6 +949,7 @@ FIGURES: dict[Callable[[Any, Looks], Iterator[Drawing]], str] = {
     gaze: "gaze.csv",
     gaze_compared: "gaze.csv",
     gaze_calibration: "gaze_calibration.csv",
+    gaze_gates: "gaze_gates.csv",
 }
 """What each figure is drawn from, in the paper's order."""
 
@@ -1389,6 +1426,7 @@ COLUMNS = {
     "skip_spread.csv": ("sparsity", "kind", "update", "spread"),
     "gaze.csv": ("variant", "sparsity", "seed", "update", "condition", "entity", "lead"),
     "gaze_calibration.csv": ("variant", "sparsity", "seed", "network", "attended", "dimension", "ratio"),
+    "gaze_gates.csv": ("variant", "sparsity", "seed", "transition", "recall", "opening_rate"),
 }
 """The columns that figures need; others may be there."""
 _KEYS = {"sparsity", "seed", "update", "step", "from_step"}

@@ -433,6 +433,8 @@ def test_gaze_plays_and_is_scrubbed_by_itself(page, gaze):
     page.box("#viewer")
     page.key("ArrowRight")
     assert _step(page) == 1
+    page.key("ArrowLeft")
+    assert _step(page) == 0
     assert page("document.getElementById('gaze-step').value") == str(STEPS)
 
 
