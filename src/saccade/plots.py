@@ -613,7 +613,7 @@ def gaze_gates(table: Table, looks: Looks) -> Iterator[Drawing]:
 
 def _calibration_panels(columns: Mapping[str, Table], dimensions: Sequence[str]) -> Figure:
     """A column for each sort of model, a row for each network, on one scale."""
-    figure = Figure(figsize=(PAGE, 3.7), layout="constrained")
+    figure = Figure(figsize=(PAGE, 4.1), layout="constrained")
     axes = figure.subplots(2, len(columns), sharex=True, sharey=True, squeeze=False)
     for row, (network, name) in enumerate(_NETWORKS.items()):
         for column, (title, rows) in enumerate(columns.items()):
@@ -632,11 +632,13 @@ def _calibration_panels(columns: Mapping[str, Table], dimensions: Sequence[str])
     ax = axes[0, 0]
     ax.set_yscale("log")
     ax.set_ylim(min(0.45, ratios.min(initial=1) / 1.15), max(2.2, ratios.max(initial=1) * 1.15))
-    ax.yaxis.set_major_locator(FixedLocator(_CALIBRATION_TICKS))
+    if ax.get_ylim()[1] < 20 * ax.get_ylim()[0]:  # otherwise powers of ten
+        ax.yaxis.set_major_locator(FixedLocator((0.1, 0.2, 0.5, 0.8, 1.25, 2, 5, 10)))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.yaxis.set_minor_locator(NullLocator())
-    ax.set_xticks(range(len(dimensions)), [name.replace("_", " ") for name in dimensions], rotation=90)
-    ax.set_xlim(-0.6, len(dimensions) - 0.4)
+    for ax in axes[-1]:
+        ax.set_xticks(range(len(dimensions)), [name.replace("_", " ") for name in dimensions], rotation=90)
+        ax.set_xlim(-0.6, len(dimensions) - 0.4)
     keys = [
         Line2D([], [], color=look.colour, linestyle="none", marker=look.marker, label=f"{entity} attended")
         for entity, look in ENTITIES.items()
@@ -648,7 +650,6 @@ def _calibration_panels(columns: Mapping[str, Table], dimensions: Sequence[str])
 
 CALIBRATED = (0.8, 1.25)
 """Ratios of squared error and variance between which variances count as believable."""
-_CALIBRATION_TICKS = (0.001, 0.01, 0.1, 0.2, 0.5, 0.8, 1.25, 2, 5, 10, 100, 1_000, 10_000)
 _NETWORKS = {"forward": "Next step", "skip": "Next event"}
 
 
