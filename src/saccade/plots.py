@@ -1,4 +1,4 @@
-"""The figures of the segmentation and skip studies, drawn from the tidy tables that a study leaves in a folder.
+"""The figures of the studies, drawn from the tidy tables that a study leaves in a folder.
 
 `draw` makes every figure whose table is there, as PDF and PNG, with a title and a caption. Each figure is one function
 from one table (see FIGURES); `over_seeds` and `plot_band` are there for further studies. A λ has the same colour
@@ -19,8 +19,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Circle, Patch, Polygon
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+from matplotlib.patches import Circle, Patch, Polygon, Rectangle
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 from scipy.special import stdtrit
 
 from saccade.checks import FileError
@@ -114,6 +114,15 @@ KIND_LOOKS: dict[str, Look] = dict(
     zip(KINDS, (Look(BLACK, "-", "o"), Look(BLACK, SHORT, "s"), Look(GREY, DOTS, "^")), strict=True)
 )
 KIND_TITLES: dict[str, str] = dict(zip(KINDS, ("Reach–grasp–transport", "Pointing", "Stretching"), strict=True))
+VARIANTS = {
+    "learned": Look(BLUE, "-", "o"),
+    "true": Look(GREEN, SHORT, "s"),
+    "every6": Look(VERMILLION, DASH_DOT, "^"),
+    "cue": Look(ORANGE, LONG, "D"),
+    "rare": Look(PURPLE, "-", "v"),
+    "common": Look(BLACK, SHORT, "P"),
+}
+"""The models of the gaze study, by what was different in their training."""
 MAIN = 1.0
 """The λ that the paper goes on with: what is shown of one λ is shown of the one nearest to it."""
 TABLE = np.array([[1.05, 0.4], [1.55, 0.4], [1.55, 1.1], [1.05, 1.1]])
@@ -324,6 +333,332 @@ def skip_spread(table: Table, looks: Looks) -> Iterator[Drawing]:
         "Spread between seeds of the hand's position that is predicted for the next event boundary, over training, for "
         f"each kind of sequence; λ = {main:g}. A line is one number for all seeds together, hence no shading.",
     )
+
+
+# --- Figures of gaze -----------------------------------------------------------------------------------------------
+
+INFANTS = {"hand": (200.8, 82.0), "claw": (9.8, 85.3)}
+"""Mean gaze arrival in milliseconds with its standard error, positive where gaze comes first (Adam et al. 2016)."""
+AGES = (("6 months", "tracks", "tracks"), ("7 months", "tracks", "predicts"), ("11 months", "predicts", "predicts"))
+"""Infants' gaze at a grasping hand, without and with a salient action effect (Adam & Elsner 2020)."""
+CONDITIONS = {"intra": "Reach, next step", "inter": "Reach, next event", "both": "Reach, both", "point": "Point, both"}
+"""What is watched, and which uncertainties of the hand the choice of a focus goes by."""
+
+
+def gaze(table: Table, looks: Looks) -> Iterator[Drawing]:
+    """When models first look at hand, object and goal, over training, beside when infants do (claims D1 to D4)."""
+    table = _where(table, variant="learned")
+    sparsities = np.unique(table["sparsity"]).tolist()
+    for sparsity in sparsities:
+        rows = _where(table, sparsity=sparsity)
+        figure = Figure(figsize=(PAGE, 3.9), layout="constrained")
+        grid = figure.add_gridspec(2, 3, width_ratios=(1, 1, 0.85))
+        first = figure.add_subplot(grid[0, 0])
+        axes = [first, *(figure.add_subplot(grid[place], sharey=first) for place in ((0, 1), (1, 0), (1, 1)))]
+        for ax, letter, (condition, title) in zip(axes, "abcd", CONDITIONS.items(), strict=True):
+            for number, (entity, look) in enumerate(ENTITIES.items()):
+                band = over_seeds(_where(rows, condition=condition, entity=entity), "update", "lead")
+                if len(band.x):
+                    plot_band(ax, band, look, half=band.error, offset=number)
+            _updates_axis(ax, rows["update"])
+            _name(ax, letter, title)
+        for ax in axes:
+            _event_end(ax)
+        for ax in axes[::2]:
+            ax.set_ylabel("First look − event's end (steps)")
+        _infants_arrival(figure.add_subplot(grid[0, 2]))
+        _infants_ages(figure.add_subplot(grid[1, 2]))
+        _legend_of_entities(figure, "look at ")
+        yield Drawing(
+            "gaze" if len(sparsities) == 1 else f"gaze_{sparsity:g}",
+            figure,
+            f"When models and infants look where, {_lambda(sparsity)}",
+            "Step at which hand, object and goal are first attended, minus the step at which the event ends (dashed; "
+            "reaching: the hand is at the object; pointing: at the goal), over training. The focus is chosen to make "
+            "the hand's position most certain at the next step (a), at the next event boundary (b) or both (c, d). "
+            "What is never attended counts as attended at the last step. "
+            + _seeds(rows)
+            + _errors(rows)
+            + " Infants: (e) mean gaze arrival at the goal of a human hand and of a mechanical claw, in infants of "
+            "about a year, with standard errors (Adam et al. 2016); positive is before the hand, so the axis runs "
+            "downwards to be read like the others. (f) How infants watch a grasping hand, by age and by whether the "
+            "action has a salient effect (Adam & Elsner 2020, PLoS ONE 15, e0240165): their gaze tracks the hand, or "
+            "predicts where it goes.",
+        )
+
+
+def gaze_compared(table: Table, looks: Looks) -> Iterator[Drawing]:
+    """How much of goal-predictive gaze is owed to learned events, cues and familiarity (claims E1 to E3)."""
+    table = _subset(table, np.isin(table["variant"], list(VARIANTS)))
+    sparsities = np.unique(table["sparsity"][table["variant"] != "learned"]).tolist()
+    for sparsity in sparsities:
+        rows = _where(table, sparsity=sparsity)
+        columns = {
+            title: lines
+            for title, lines in _COMPARED.items()
+            if any(variant in rows["variant"] and variant != "learned" for variant, _ in lines)
+        }
+        measures = {
+            pair: label
+            for pair, label in _MEASURES.items()
+            if len(_where(rows, condition=pair[0], entity=pair[1])["lead"])
+        }
+        if not measures:
+            continue
+        figure = Figure(figsize=(PAGE, 0.9 + 1.45 * len(measures)), layout="constrained")
+        axes = figure.subplots(len(measures), len(columns), sharex=True, sharey=True, squeeze=False)
+        letters = iter("abcdefghi")
+        for row, ((condition, entity), label) in enumerate(measures.items()):
+            for ax, (title, lines) in zip(axes[row], columns.items(), strict=True):
+                for number, (variant, agent) in enumerate(lines):
+                    # The claw is watched reaching, both uncertainties counting, and only so.
+                    watched = condition if agent == "hand" else {"both": "claw"}.get(condition, "")
+                    some = _where(rows, variant=variant, condition=watched, entity=entity)
+                    band = over_seeds(some, "update", "lead")
+                    if len(band.x):
+                        plot_band(ax, band, _compared_look(variant, agent), half=band.error, offset=number)
+                _updates_axis(ax, rows["update"])
+                _name(ax, next(letters), title if row == 0 else "")
+                ax.label_outer()
+            axes[row, 0].set_ylabel(f"{label}\n− event's end (steps)")
+        for place, ax in np.ndenumerate(axes):
+            _event_end(ax, named=place[1] == 0)
+        for ax, lines in zip(axes[0], columns.values(), strict=True):
+            keys = [
+                Line2D([], [], color=look.colour, linestyle=look.dash, marker=look.marker, label=name)
+                for variant, agent in lines
+                if variant in rows["variant"] and (agent == "hand" or "claw" in rows["condition"])
+                for look, name in [(_compared_look(variant, agent), _compared_name(variant, agent))]
+            ]
+            ax.legend(handles=keys, loc="lower left", bbox_to_anchor=(0.08, 1.16))
+        yield Drawing(
+            "gaze_compared" if len(sparsities) == 1 else f"gaze_compared_{sparsity:g}",
+            figure,
+            f"What goal-predictive gaze is owed to, {_lambda(sparsity)}",
+            "Step at which the goal of the event is first attended, minus the step at which the event ends (dashed), "
+            "over training: the object in reaching, both uncertainties counting or that about the next event alone, "
+            "and the goal in pointing. "
+            + " ".join(_COMPARED_WORDS[title] for title in columns)
+            + " What is never attended counts as attended at the last step. "
+            + _seeds(rows)
+            + _errors(rows),
+        )
+
+
+_MEASURES = {
+    ("both", "object"): "Reach, both:\nfirst look at object",
+    ("inter", "object"): "Reach, next event:\nfirst look at object",
+    ("point", "goal"): "Point, both:\nfirst look at goal",
+}
+_COMPARED: dict[str, tuple[tuple[str, str], ...]] = {
+    "Events": (("learned", "hand"), ("true", "hand"), ("every6", "hand")),
+    "Cue": (("learned", "hand"), ("cue", "hand")),
+    "Familiarity": (("rare", "hand"), ("rare", "claw"), ("common", "hand"), ("common", "claw")),
+}
+"""Which models are compared, and who they watch."""
+_COMPARED_WORDS = {
+    "Events": "Events: the skip network looks ahead to learned boundaries, to true ones, or by six steps.",
+    "Cue": "Cue: without and with a salient signal at event boundaries in training.",
+    "Familiarity": "Familiarity: a claw, which moves differently, is seen rarely or commonly in training; hand or claw "
+    "is then watched.",
+}
+_NAMES = {
+    "learned": "learned boundaries",
+    "true": "true boundaries",
+    "every6": "every six steps",
+    "cue": "with cue",
+    "rare": "claw rare",
+    "common": "claw common",
+}
+
+
+def _compared_look(variant: str, agent: str) -> Look:
+    """That of the variant, dotted where the claw is watched."""
+    look = VARIANTS[variant]
+    return look._replace(dash=DOTS, marker="x") if agent == "claw" else look
+
+
+def _compared_name(variant: str, agent: str) -> str:
+    return _NAMES[variant] + f", {agent} watched" * (variant in ("rare", "common"))
+
+
+def _event_end(ax: Axes, *, named: bool = True) -> None:
+    """A dashed line where the event ends, and names of the sides: before it, looking is predictive."""
+    low, high = ax.get_ylim()
+    if low < high:
+        ax.set_ylim(min(low, -0.25 * high), max(high, -0.25 * low))  # neither side too narrow for its name
+    ax.axhline(0, color=BLACK, linewidth=0.8, linestyle=SHORT, zorder=1)
+    for side, text in ((-1, "before"), (1, "after")) if named else ():
+        ax.annotate(
+            text,
+            (0.985, 0),
+            (0, 2.5 * side),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            ha="right",
+            va="bottom" if side > 0 else "top",
+            color=GREY,
+            fontsize=6.5,
+            zorder=5,
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.3},
+        )
+
+
+def _infants_arrival(ax: Axes) -> None:
+    """Infants' published gaze arrival at the goal of a hand and of a claw, with "before" below, as for models."""
+    for place, (mean, error) in enumerate(INFANTS.values()):
+        ax.errorbar(place, mean, yerr=error, fmt="o", color=BLACK, elinewidth=1, capsize=2)
+    ax.set_xticks(range(len(INFANTS)), list(INFANTS))
+    ax.set_xlim(-0.6, len(INFANTS) - 0.4)
+    ax.tick_params(axis="x", length=0)
+    ax.set_ylim(350, -150)
+    _event_end(ax)
+    ax.set_ylabel("Gaze arrival (ms)")
+    _name(ax, "e", "Infants, about a year")
+
+
+def _infants_ages(ax: Axes) -> None:
+    """What infants' gaze does at three ages, in words."""
+    ax.set_axis_off()
+    ax.set_xlim(-0.9, 2)
+    ax.set_ylim(len(AGES) + 0.1, -0.9)
+    for column, name in enumerate(("no effect", "effect")):
+        ax.text(column + 0.5, -0.12, name, ha="center", va="bottom", fontsize=7)
+    for row, (age, *cells) in enumerate(AGES):
+        ax.text(-0.06, row + 0.5, age, ha="right", va="center", fontsize=7)
+        for column, says in enumerate(cells):
+            colour = PALE_GREEN if says == "predicts" else LIGHT
+            ax.add_patch(Rectangle((column + 0.03, row + 0.05), 0.94, 0.9, facecolor=colour, linewidth=0))
+            ax.text(column + 0.5, row + 0.5, says, ha="center", va="center", fontsize=7)
+    _name(ax, "f", "Infants, grasping hand")
+
+
+def gaze_calibration(table: Table, looks: Looks) -> Iterator[Drawing]:
+    """Whether both networks' variances can be believed, by attended entity and dimension."""
+    every = {
+        (variant, sparsity): _where(table, variant=variant, sparsity=sparsity)
+        for variant in VARIANTS
+        for sparsity in np.unique(_where(table, variant=variant)["sparsity"]).tolist()
+    }
+    learned = {_lambda(sparsity): rows for (variant, sparsity), rows in every.items() if variant == "learned"}
+    if learned:
+        rows = _where(table, variant="learned")
+        yield Drawing(
+            "gaze_calibration",
+            _calibration_panels(learned, _unique(rows["dimension"])),
+            "Whether predicted variances can be believed",
+            CALIBRATION + _seeds(rows) + " Bars: range of seeds." * _several(rows),
+        )
+    others = {
+        f"{_NAMES[variant]},\n{_lambda(sparsity)}": rows
+        for (variant, sparsity), rows in every.items()
+        if variant != "learned"
+    }
+    hand = [name for name in _unique(table["dimension"]) if name.startswith("hand")]
+    if others and hand:
+        rows = _subset(table, table["variant"] != "learned")
+        yield Drawing(
+            "gaze_calibration_compared",
+            _calibration_panels(others, hand),
+            "Whether predicted variances can be believed of the models compared with",
+            CALIBRATION
+            + "Only the hand's dimensions are shown: by their variances a focus is chosen. "
+            + _seeds(rows)
+            + " Bars: range of seeds." * _several(rows),
+        )
+
+
+CALIBRATION = (
+    "Mean of squared errors divided by predicted variances on test sequences whose focus changes at random, by the "
+    "entity that is attended and the dimension that is predicted, at the next step (top) and at the next event "
+    "boundary (bottom); 1 is calibrated, more is overconfident. "
+)
+
+
+def gaze_gates(table: Table, looks: Looks) -> Iterator[Drawing]:
+    """Whether gates open at transitions seen through the mask, against how often they open at all."""
+    rows = _where(table, variant="learned")
+    names, sparsities = _unique(rows["transition"]), np.unique(rows["sparsity"]).tolist()
+    if not names:
+        return
+    figure = Figure(figsize=(COLUMN, 2.6), layout="constrained")
+    ax = figure.subplots()
+    handles = {}
+    for number, sparsity in enumerate(sparsities):
+        look = looks[sparsity]
+        for place, name in enumerate(names):
+            x, some = place + _beside_each_other(number, len(sparsities)), _where(rows, transition=name)
+            _seed_dots(ax, x, over_seeds(_where(some, sparsity=sparsity), "sparsity", "recall"), look)
+            rate = _mean(_where(some, sparsity=sparsity)["opening_rate"])
+            ax.plot([x - 0.08, x + 0.08], [rate, rate], color=look.colour, linewidth=1.5, linestyle=DOTS)
+        handles[_lambda(sparsity)] = Line2D([], [], color=look.colour, marker=look.marker, linestyle="none")
+    handles["any step"] = Line2D([], [], color=GREY, linewidth=1.5, linestyle=DOTS)
+    ax.set_xticks(range(len(names)), [name.replace("-", " →\n") for name in names])
+    ax.set_xlim(-0.5, len(names) - 0.5)
+    ax.tick_params(axis="x", length=0)
+    ax.set_ylim(-0.02, 1.04)
+    ax.set_ylabel("Share with an opening")
+    figure.legend(handles.values(), handles, loc="outside upper center", ncols=len(handles), handlelength=1)
+    yield Drawing(
+        "gaze_gates",
+        figure,
+        "Whether gates open at transitions that are seen through noise",
+        "Share of true transitions within one step of an opened gate, when the focus changes at random (symbols), and "
+        "share of all steps of such sequences at which a gate opens (dotted): an opening near every transition says "
+        "nothing if there is one at every step. "
+        + _seeds(rows)
+        + " Small dots: single seeds; large symbols: their mean.",
+    )
+
+
+def _calibration_panels(columns: Mapping[str, Table], dimensions: Sequence[str]) -> Figure:
+    """A column for each sort of model, a row for each network, on one scale."""
+    figure = Figure(figsize=(PAGE, 4.1), layout="constrained")
+    axes = figure.subplots(2, len(columns), sharex=True, sharey=True, squeeze=False)
+    for row, (network, name) in enumerate(_NETWORKS.items()):
+        for column, (title, rows) in enumerate(columns.items()):
+            ax = axes[row, column]
+            ax.axhspan(*CALIBRATED, color=LIGHT, linewidth=0, zorder=0)
+            ax.axhline(1, color=GREY, linewidth=0.6, zorder=0)
+            for number, (entity, look) in enumerate(ENTITIES.items()):
+                for place, dimension in enumerate(dimensions):
+                    some = _where(rows, network=network, attended=entity, dimension=dimension)
+                    _mean_and_range(ax, place + _beside_each_other(number, 3, 0.24), some["ratio"], look)
+            _name(ax, "abcdefghijklmnop"[row * len(columns) + column], title if row == 0 else "")
+            ax.tick_params(axis="x", length=0)
+        axes[row, 0].set_ylabel(f"{name}:\nsquared error / variance")
+    ratios = np.concatenate([rows["ratio"] for rows in columns.values()])
+    ratios = ratios[ratios > 0]
+    ax = axes[0, 0]
+    ax.set_yscale("log")
+    ax.set_ylim(min(0.45, ratios.min(initial=1) / 1.15), max(2.2, ratios.max(initial=1) * 1.15))
+    if ax.get_ylim()[1] < 20 * ax.get_ylim()[0]:  # otherwise powers of ten
+        ax.yaxis.set_major_locator(FixedLocator((0.1, 0.2, 0.5, 0.8, 1.25, 2, 5, 10)))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.yaxis.set_minor_locator(NullLocator())
+    for ax in axes[-1]:
+        ax.set_xticks(range(len(dimensions)), [name.replace("_", " ") for name in dimensions], rotation=90)
+        ax.set_xlim(-0.6, len(dimensions) - 0.4)
+    keys = [
+        Line2D([], [], color=look.colour, linestyle="none", marker=look.marker, label=f"{entity} attended")
+        for entity, look in ENTITIES.items()
+    ]
+    band = Patch(facecolor=LIGHT, edgecolor="none", label=f"{CALIBRATED[0]:g} to {CALIBRATED[1]:g}")
+    figure.legend(handles=[*keys, band], loc="outside upper center", ncols=4, handlelength=1.2)
+    return figure
+
+
+CALIBRATED = (0.8, 1.25)
+"""Ratios of squared error and variance between which variances count as believable."""
+_NETWORKS = {"forward": "Next step", "skip": "Next event"}
+
+
+def _mean_and_range(ax: Axes, x: float, values: np.ndarray, look: Look) -> None:
+    """A symbol for the mean and a bar from the least to the greatest."""
+    values = values[np.isfinite(values)]
+    if values.size:
+        ax.plot([x, x], [values.min(), values.max()], color=look.colour, linewidth=0.9)
+        ax.plot(x, values.mean(), look.marker, color=look.colour, markersize=3)
 
 
 # --- Figures of examples -------------------------------------------------------------------------------------------
@@ -612,6 +947,10 @@ FIGURES: dict[Callable[[Any, Looks], Iterator[Drawing]], str] = {
     skip_hands: "skip_examples.json",
     skip_distances_of_others: "skip_distances.csv",
     skip_others: "skip_examples.json",
+    gaze: "gaze.csv",
+    gaze_compared: "gaze.csv",
+    gaze_calibration: "gaze_calibration.csv",
+    gaze_gates: "gaze_gates.csv",
 }
 """What each figure is drawn from, in the paper's order."""
 
@@ -630,6 +969,11 @@ class Band(NamedTuple):
     """Standard deviation over seeds."""
     interval: np.ndarray
     """Half of the 95 % interval of the mean, by Student's t."""
+
+    @property
+    def error(self) -> np.ndarray:
+        """Standard error of the mean."""
+        return self.deviation / np.sqrt(np.maximum(np.isfinite(self.values).sum(0), 1))
 
 
 def over_seeds(table: Table, x: str, y: str) -> Band:
@@ -708,6 +1052,10 @@ def _range(seeds: np.ndarray) -> str:
 
 def _shading(table: Table) -> str:
     return " Shading: ± 1 standard deviation over seeds." if _several(table) else " No shading, since it needs more."
+
+
+def _errors(table: Table) -> str:
+    return " Shading: ± 1 standard error over seeds." if _several(table) else " No shading, since it needs more."
 
 
 def _memories(table: Table, looks: Looks) -> Iterator[tuple[str, Look, Table]]:
@@ -1065,7 +1413,10 @@ def _scene_keys(predicted: Sequence[str]) -> list[Line2D]:
 
 # --- Tables --------------------------------------------------------------------------------------------------------
 
-_TEXTS = ("recipe", "memory", "kind", "boundaries", "transition", "method", "input", "noise", "predicted", "to")
+_TEXTS = (
+    *("recipe", "memory", "kind", "boundaries", "transition", "method", "input", "noise", "predicted", "to"),
+    *("variant", "condition", "entity", "network", "attended", "dimension"),
+)
 COLUMNS = {
     "training.csv": ("recipe", "memory", "sparsity", "seed", "update", "observation_mse", "action_mse", "gate_rate"),
     "openings.csv": ("memory", "sparsity", "seed", "kind", "step", "opening_rate"),
@@ -1074,6 +1425,9 @@ COLUMNS = {
     "rivals.csv": ("method", "input", "noise", "sensory", "motor", "f1", "sequences", "seed", "sparsity"),
     "skip_distances.csv": ("sparsity", "seed", "update", "kind", "from_step", "predicted", "to", "distance"),
     "skip_spread.csv": ("sparsity", "kind", "update", "spread"),
+    "gaze.csv": ("variant", "sparsity", "seed", "update", "condition", "entity", "lead"),
+    "gaze_calibration.csv": ("variant", "sparsity", "seed", "network", "attended", "dimension", "ratio"),
+    "gaze_gates.csv": ("variant", "sparsity", "seed", "transition", "recall", "opening_rate"),
 }
 """The columns that figures need; others may be there."""
 _KEYS = {"sparsity", "seed", "update", "step", "from_step"}

@@ -71,6 +71,30 @@ def _episode(seed=0, **changes):
 
 
 EPISODES = [_episode(0), _episode(1)]
+FOCUS = ["hand", "hand", "object", "object", "object", "goal"]
+
+
+def _example(seed=0, **changes):
+    """Looks at the hand, then at the object, then at the goal, each time where it is least unsure of both."""
+    random = np.random.default_rng(seed)
+    unsure = random.uniform(0.001, 0.01, (2, STEPS, 3))
+    unsure[:, np.arange(STEPS), [("hand", "object", "goal").index(name) for name in FOCUS]] = 0.0005
+    episode = _episode(seed)
+    return {
+        "title": f"both {seed}",
+        "variant": "learned",
+        "sparsity": 2.0,
+        "seed": 5,
+        "condition": "both",
+        **{name: episode[name] for name in ("kind", "table_height", "entities", "observation", "opening")},
+        "focus": FOCUS,
+        "intra": unsure[0],
+        "inter": unsure[1],
+        **changes,
+    }
+
+
+GAZE = [_example(0), _example(1), _example(2, variant="true", condition="inter", focus=["goal"] * STEPS)]
 NOTHING = {"claims": [], "figures": [], "episodes": [], "settings": {}}
 
 
@@ -326,6 +350,135 @@ def test_two_fingers_zoom_the_view_on_a_phone(page, sample):
     assert _pixels(page) == home
 
 
+# --- Where models look ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def gaze(tmp_path_factory):
+    path = tmp_path_factory.mktemp("gaze") / "report.html"
+    report.write(path, title="Gaze", **{**NOTHING, "episodes": EPISODES}, gaze=GAZE)
+    return path
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_page_with_gaze_loads_without_complaint(page, gaze, dark):
+    page.open(gaze, dark=dark)
+    assert page.complaints() == [] and page.requests() == []
+    assert page("document.querySelector('nav').innerText").split() == [
+        *("Claims", "Sequences", "Gaze", "Figures", "Settings")
+    ]
+    assert page("new Set([...document.querySelectorAll('[id]')].map(one => one.id)).size") == page(
+        "document.querySelectorAll('[id]').length"
+    )
+
+
+def test_the_focus_moves_with_time(page, gaze):
+    page.open(gaze)
+    seen = []
+    for step in range(STEPS):
+        seen.append(_text(page, "#gaze-state").split(" · ")[0])
+        chosen = page("[...document.querySelectorAll('#gaze-readout tr.chosen th')].map(one => one.innerText.trim())")
+        assert chosen == [FOCUS[step]]
+        assert f"looking at {FOCUS[step]}" in page("document.getElementById('gaze-space').ariaLabel")
+        page.click("#gaze-forward")
+    assert seen == [f"looks at the {name}" for name in FOCUS]
+    assert "nothing is chosen" in _text(page, "#gaze-readout-caption")
+    assert page("document.querySelectorAll('#gaze-readout .bar').length") == 0
+    assert "first looks: hand 1, object 3, goal 6" in _text(page, "#gaze-facts")
+    assert _step(page) == 0  # the other viewer stays where it is
+
+
+def test_the_attended_entity_is_ringed(page, tmp_path):
+    painted = """(canvas => { const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+        const count = (r, g, b) => data.filter((_, k) => k % 4 === 0 && data[k] === r && data[k + 1] === g
+            && data[k + 2] === b).length;
+        return [count(0, 114, 178), count(0, 158, 115)]; })(document.getElementById("gaze-space"))"""
+    blue, green = [], []
+    for name in ("goal", "hand", "object"):
+        report.write(tmp_path / "a.html", title="", **NOTHING, gaze=[_example(focus=[name] * STEPS)])
+        page.open(tmp_path / "a.html")
+        counts = page(painted)
+        blue.append(counts[0]), green.append(counts[1])
+    assert blue[1] > blue[0] + 100 and abs(blue[2] - blue[0]) < 30
+    assert green[2] > green[0] + 100 and abs(green[1] - green[0]) < 30
+
+
+def test_bars_show_both_uncertainties_of_each_focus(page, gaze):
+    page.open(gaze)
+    cells = page("[...document.querySelectorAll('#gaze-readout td')].map(one => parseFloat(one.innerText))")
+    intra, inter = (1e4 * np.asarray(GAZE[0][name][0]) for name in ("intra", "inter"))
+    np.testing.assert_allclose(cells, np.stack([intra, inter], 1).ravel(), rtol=1e-3)
+    widths = page("[...document.querySelectorAll('#gaze-readout .bar')].map(one => parseFloat(one.style.width))")
+    np.testing.assert_allclose(widths[::2], 100 * intra / intra.max(), rtol=1e-3)
+    least = page("[...document.querySelectorAll('#gaze-readout .bar')].map(one => one.classList.contains('least'))")
+    assert least == [True, True, False, False, False, False]
+    titles = page("[...document.querySelectorAll('#gaze-traces h4')].map(one => one.firstChild.data)")
+    assert titles == ["Focus", "Unsure of the next step (cm²)", "Unsure of the next event (cm²)", "Distances"]
+
+
+def test_gaze_plays_and_is_scrubbed_by_itself(page, gaze):
+    page.open(gaze)
+    page("document.querySelector('#gaze-traces canvas').id = 'clicked'")
+    assert _colours(page, "#clicked") > 5
+    page.click("#clicked", across=0.5)
+    assert page("document.getElementById('gaze-step').value") == "3"
+    page.box("#gaze-viewer")
+    page.key("ArrowLeft")
+    assert page("document.getElementById('gaze-step').value") == "2"
+    page.click("#gaze-play")
+    over = "document.querySelector('.playing') ? setTimeout(look, 10) : done()"
+    page(f"new Promise(done => {{ const look = () => {over}; look(); }})")
+    assert page("document.getElementById('gaze-step').value") == str(STEPS)
+    assert _step(page) == 0
+    page.box("#viewer")
+    page.key("ArrowRight")
+    assert _step(page) == 1
+    page.key("ArrowLeft")
+    assert _step(page) == 0
+    assert page("document.getElementById('gaze-step').value") == str(STEPS)
+
+
+def test_watched_sequences_are_grouped_by_their_model(page, gaze):
+    page.open(gaze)
+    groups = page("[...document.querySelectorAll('#gaze-episode optgroup')].map(g => [g.label, g.innerText.trim()])")
+    assert [name for name, _ in groups] == ["learned, λ = 2", "true, λ = 2"]
+    page.click("#gaze-next")
+    page.click("#gaze-next")
+    facts = _text(page, "#gaze-facts")
+    assert "true, λ = 2 · inter · first looks: hand never, object never, goal 1" in facts
+    assert "boundaries" not in facts
+
+
+def test_gaze_fits_on_a_phone(page, gaze):
+    page.open(gaze, width=375, height=700, scale=2)
+    assert page("document.documentElement.scrollWidth <= innerWidth && innerWidth === 375")
+    tall = page(
+        "[...document.querySelectorAll('#gaze-viewer :is(.choose, .transport) button')].map(b => b.offsetHeight)"
+    )
+    assert min(tall) >= 44
+    box = page.box("#gaze-traces canvas")
+    at = {"x": box["x"] + 0.6 * box["width"], "y": box["y"] + 10}
+    page.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[at])
+    page.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+    assert page("document.getElementById('gaze-step').value") == "3"
+
+
+def test_gaze_alone_leaves_out_what_there_is_nothing_of(page, tmp_path, gaze):
+    shown = "['sequences', 'gaze'].map(id => document.getElementById(id).checkVisibility())"
+    report.write(tmp_path / "a.html", title="Gaze", **NOTHING, gaze=GAZE)
+    page.open(tmp_path / "a.html")
+    assert page(shown) == [False, True]
+    page.open(gaze)
+    assert page(shown) == [True, True]
+    report.write(tmp_path / "a.html", title="None", **NOTHING)
+    page.open(tmp_path / "a.html")
+    assert page(shown) == [True, False]
+    assert "Gaze" not in _text(page, "nav")
+
+
+# --- Whatever is given ---------------------------------------------------------------------------------------------
+
+
 def test_hostile_text_is_only_text(page, tmp_path):
     names = {"title": HOSTILE, "kind": HOSTILE, "seed": HOSTILE, "phase": [HOSTILE] * STEPS}
     hostile = dict(_episode(), **names, entities={HOSTILE: [0, 1, 2]}, action_names=[HOSTILE, "b"])
@@ -337,6 +490,15 @@ def test_hostile_text_is_only_text(page, tmp_path):
         figures=[Figure(HOSTILE, HOSTILE, tmp_path / "a.png")],
         episodes=[hostile],
         settings={HOSTILE: HOSTILE, "command": HOSTILE},
+        gaze=[
+            _example(
+                **dict.fromkeys(("title", "variant", "condition", "kind"), HOSTILE),
+                entities={HOSTILE: [0, 1, 2]},
+                focus=[HOSTILE] * STEPS,
+                intra=np.ones((STEPS, 1)),
+                inter=np.ones((STEPS, 1)),
+            )
+        ],
     )
     page.open(tmp_path / "a.html")
     assert page.complaints() == []
@@ -347,6 +509,7 @@ def test_hostile_text_is_only_text(page, tmp_path):
     assert page("document.querySelector('.claims .claim').firstChild.data") == HOSTILE
     assert page("document.querySelector('#episode option').text") == HOSTILE
     assert HOSTILE in page("document.querySelector('#facts').textContent")
+    assert HOSTILE in page("document.querySelector('#gaze-facts').textContent")
     assert HOSTILE.replace("_", " ") in page("document.querySelector('#readout').textContent")
 
 
@@ -432,6 +595,21 @@ def test_numbers_are_rounded(tmp_path):
 def test_an_episode_that_does_not_fit_is_refused(tmp_path, changes, says):
     with pytest.raises(InputError, match=says):
         report.write(tmp_path / "a.html", title="", **{**NOTHING, "episodes": [_episode(**changes)]})
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"focus": FOCUS[1:]}, "5 steps of focus: wanted 6"),
+        ({"focus": ["claw", *FOCUS[1:]]}, "focus 'claw' is unknown"),
+        ({"inter": np.zeros((6, 2))}, r"inter of shape \(6, 2\): wanted \(6, 3\)"),
+        ({"opening": [True]}, r"opening of shape \(1,\): wanted \(6,\)"),
+    ],
+)
+def test_a_gaze_example_that_does_not_fit_is_refused(tmp_path, changes, says):
+    with pytest.raises(InputError, match=says):
+        report.write(tmp_path / "a.html", title="", **NOTHING, gaze=[_example(**changes)])
     assert os.listdir(tmp_path) == []
 
 

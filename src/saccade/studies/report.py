@@ -51,6 +51,7 @@ def write(
     figures: Sequence[Figure],
     episodes: Sequence[Mapping],
     settings: Mapping,
+    gaze: Sequence[Mapping] = (),
 ) -> None:
     """Writes the page, in one step, over what may have been at `path`.
 
@@ -58,6 +59,9 @@ def write(
     `observation_names`, `action_names`, `entities` (name → dimensions of the observation, 1 to 3 each),
     `observation` (T + 1 rows), `action`, `gate`, `strength`, `opening`, `boundary`, and, where they are known,
     `phase`, `true_boundary`, `skip_mean` and `skip_sd` (T rows each) and `table_height`.
+    An entry of `gaze` is one sequence with what a model looks at in it: `title`, `variant`, `sparsity`, `seed`,
+    `condition`, `kind`, `entities`, `observation` (T + 1 rows), `focus` (an entity's name for each step), `intra` and
+    `inter` (T rows: how unsure the model would be with each focus), `opening`, and, where it is known, `table_height`.
     """
     assets = resources.files("saccade.studies")
     style, script, page = (
@@ -74,6 +78,7 @@ def write(
         or _NOTHING.format("This run drew no figures."),
         settings=_settings(settings),
         episodes=_json([_episode(number, episode) for number, episode in enumerate(episodes)]),
+        looks=_json([_looks(number, example) for number, example in enumerate(gaze)]),
     )
     # A lone surrogate, as in a file name that is not UTF-8, is shown as a question mark.
     with replacing(path, overwrite=True) as temporary:
@@ -269,7 +274,9 @@ def _episode(number: int, episode: Mapping) -> dict[str, Any]:
         "observation": observation,
         "action": _rounded(number, "action", episode["action"], steps, actions),
         "gate": _rounded(number, "gate", episode["gate"], steps, None),
-        "strength": [row[0] for row in _rounded(number, "strength", np.c_[episode["strength"]], steps, 1)],
+        "strength": None
+        if episode["strength"] is None
+        else [row[0] for row in _rounded(number, "strength", np.c_[episode["strength"]], steps, 1)],
         "opening": _marks(number, "opening", episode["opening"], steps),
         "boundary": _marks(number, "boundary", episode["boundary"], steps),
         "true_boundary": _marks(number, "true_boundary", episode.get("true_boundary"), steps),
@@ -277,6 +284,31 @@ def _episode(number: int, episode: Mapping) -> dict[str, Any]:
         "skip_mean": _rounded(number, "skip_mean", episode.get("skip_mean"), steps, width),
         "skip_sd": _rounded(number, "skip_sd", episode.get("skip_sd"), steps, width),
         "table_height": None if height is None else _round(float(height)),
+    }
+
+
+def _looks(number: int, example: Mapping) -> dict[str, Any]:
+    """An episode of which only positions and openings are known, with its focus and what that was chosen by."""
+    focus, names = tuple(map(str, example["focus"])), tuple(map(str, example["entities"]))
+    steps = len(example["observation"]) - 1
+    if len(focus) != steps:
+        raise InputError(f"gaze example {number} has {len(focus)} steps of focus: wanted {steps}, one for each step")
+    for name in focus:
+        check_choice("focus", name, names)
+    unknown = {
+        "observation_names": [""] * len(example["observation"][0]),
+        "action_names": [],
+        "action": np.zeros((steps, 0)),
+        "gate": np.zeros((steps, 0)),
+        "strength": None,
+        "boundary": None,
+    }
+    return {
+        **_episode(number, {**unknown, **example}),
+        "group": f"{example['variant']}, λ = {example['sparsity']:g}",
+        "condition": str(example["condition"]),
+        "focus": [names.index(name) for name in focus],
+        **{name: _rounded(number, name, example[name], steps, len(names)) for name in ("intra", "inter")},
     }
 
 
