@@ -26,6 +26,8 @@ Entities = Mapping[str, tuple[int, ...]]
 
 NOISE = 0.05
 """Standard deviation of what is added to things that are not attended (section IV of the paper)."""
+TINY = 1e-9
+"""Below this no variance is scaled, for it might become 0."""
 CHANGES = 5
 """How often the focus changes in a training sequence (section IV)."""
 
@@ -102,6 +104,13 @@ class Look(eqx.Module):
     """What is predicted for the next boundary."""
 
 
+class Scaling(eqx.Module):
+    """What predicted variances are to be multiplied by, with a focus on each entity, so that they can be believed."""
+
+    observation: Float[Array, "entities observation"]
+    boundary: Float[Array, "entities observation"]
+
+
 def uncertainty(predicted: Gaussian, about: Sequence[int], measure: Measure = "variance") -> Float[Array, "*batch"]:
     """How uncertain a prediction is about some dimensions: the sum of their variances, or their entropy."""
     check_choice("measure", measure, ("variance", "entropy"))
@@ -135,12 +144,13 @@ def choose(
     intra: float | Float[Numbers, "*#batch"] = 0.5,
     measure: Measure = "variance",
     protocol: Protocol = "paper",
+    scaling: Scaling | None = None,
 ) -> tuple[Float[Array, "entities *batch latent"], Look]:
     """One step: tries every focus, takes the one that leaves least uncertainty; the latent state to go on from.
 
     Without an `action` the model infers its own from what it sees with that focus. `noise` is what would be added to
     unattended entities, the same for all that are compared. `intra` (γ) weighs the next observation against the next
-    boundary: 1 is the former alone, 0 the latter.
+    boundary: 1 is the former alone, 0 the latter. `scaling` is what variances are multiplied by before.
 
     The latent state is kept for each focus because the authors' own evaluation (`protocol="original"`) compares as if
     the whole past had been seen with it; with the paper's protocol all are what the chosen ones led to.
@@ -152,31 +162,39 @@ def choose(
         action = _for_each(action, views)
     elif inner.inverse is not None:
         action = inner.act(views, latent).mean
-    look = _compared(model, latent, views, action, about, intra, measure)
+    look = _compared(model, latent, views, action, about, intra, measure, scaling)
     if protocol == "original":
         return inner.step(latent, views, action, _for_each(look.focus, views)).latent, look
     return _for_each(look.latent, views), look
 
 
-def _compared(model: EventModel, latent, views, action, about, intra, measure) -> Look:
+def _compared(model: EventModel, latent, views, action, about, intra, measure, scaling) -> Look:
     """What comes of the best focus, the latent state, view and action with each being given."""
     entities, batch = len(views), views.shape[1:-1]
     tried = jnp.eye(entities, dtype=views.dtype).reshape(entities, *[1] * len(batch), entities)
     tried = jnp.broadcast_to(tried, (entities, *batch, entities))
     ahead = model.forward_inverse.step(latent, views, action, tried)
-    boundary = model.skip(views, ahead.latent, tried)
-    within, between = (uncertainty(one, about, measure) for one in (ahead.observation, boundary))
+    said = [ahead.observation, model.skip(views, ahead.latent, tried)]
+    if scaling is not None:
+        said = [_scaled(*pair) for pair in zip(said, (scaling.observation, scaling.boundary), strict=True)]
+    observation, boundary = said
+    within, between = (uncertainty(one, about, measure) for one in said)
     best = (intra * within + (1 - intra) * between).argmin(0)
 
     def chosen(array):
         return jnp.take_along_axis(array, best[None, ..., None], axis=0)[0]
 
     action, latent, gate, observation, boundary = jax.tree.map(
-        chosen, (action, ahead.latent, ahead.gate, ahead.observation, boundary)
+        chosen, (action, ahead.latent, ahead.gate, observation, boundary)
     )
     within, between = (jnp.moveaxis(one, 0, -1) for one in (within, between))
     focus = jax.nn.one_hot(best, entities, dtype=views.dtype)
     return Look(focus, within, between, action, latent, gate, observation, boundary)
+
+
+def _scaled(predicted: Gaussian, by) -> Gaussian:
+    """With its variances multiplied by what each entity's focus, the first axis, wants."""
+    return Gaussian(predicted.mean, predicted.variance * by.reshape(len(by), *[1] * (predicted.mean.ndim - 2), -1))
 
 
 def _begun(model: EventModel, views, action) -> Float[Array, "entities *batch latent"]:
@@ -208,6 +226,7 @@ def watch(
     measure: Measure = "variance",
     noise: float = NOISE,
     protocol: Protocol = "paper",
+    scaling: Scaling | None = None,
 ) -> Look:
     """Where a model looks while it watches sequences: a focus at every step, each by `choose`.
 
@@ -215,14 +234,14 @@ def watch(
     so that a step costs one model step for each entity (two with `protocol="original"`), however long the past is.
     """
     given = _checked(model, observation, first_action, entities, about, key, noise)
-    return _watch(*given, jnp.asarray(intra), measure, protocol)
+    return _watch(*given, jnp.asarray(intra), measure, protocol, scaling)
 
 
 @eqx.filter_jit
-def _watch(model, observation, first_action, noises, others, about, intra, measure, protocol) -> Look:
+def _watch(model, observation, first_action, noises, others, about, intra, measure, protocol, scaling) -> Look:
     def step(latent, at, action=None):
         now, noise = at
-        how = {"about": about, "intra": intra, "measure": measure, "protocol": protocol}
+        how = {"about": about, "intra": intra, "measure": measure, "protocol": protocol, "scaling": scaling}
         return choose(model, latent, now, noise, action, unattended=others, **how)
 
     latent = begin(model, observation[0], noises[0], first_action, others)
@@ -243,14 +262,15 @@ def watch_replayed(
     measure: Measure = "variance",
     noise: float = NOISE,
     protocol: Protocol = "paper",
+    scaling: Scaling | None = None,
 ) -> Look:
     """The same as `watch`, each step's past replayed from the sequence's start: its reference, and slower."""
     given = _checked(model, observation, first_action, entities, about, key, noise)
-    return _replayed(*given, jnp.asarray(intra), measure, protocol)
+    return _replayed(*given, jnp.asarray(intra), measure, protocol, scaling)
 
 
 @eqx.filter_jit
-def _replayed(model, observation, first_action, noises, others, about, intra, measure, protocol) -> Look:
+def _replayed(model, observation, first_action, noises, others, about, intra, measure, protocol, scaling) -> Look:
     inner, time = model.forward_inverse, len(observation)
 
     def past(step, focus):
@@ -275,7 +295,7 @@ def _replayed(model, observation, first_action, noises, others, about, intra, me
             return inner.step(latent, view, action, _for_each(focus[earlier], others)).latent
 
         latent = jax.lax.fori_loop(0, step, again, latent)
-        found = _compared(model, latent, views, action_at(step, views, latent), about, intra, measure)
+        found = _compared(model, latent, views, action_at(step, views, latent), about, intra, measure, scaling)
         return focus.at[step].set(found.focus), found
 
     nowhere = jnp.zeros((*observation.shape[:-1], len(others)), observation.dtype)
@@ -337,16 +357,55 @@ def calibration(
     *,
     key: PRNGKeyArray,
     boundary: Bool[np.ndarray, "time count"] | None = None,
+    scaling: Scaling | None = None,
     changes: int = CHANGES,
     noise: float = NOISE,
-    chunk: int = 960,
 ) -> list[dict[str, Any]]:
     """How large squared errors are in units of the predicted variance, with a focus that changes at random.
 
     A row for each network, attended entity and dimension; `ratio` is the mean of (o - μ)² / σ²: 1 is calibrated, more
     is overconfident. `variance` is the mean predicted one, `count` how many steps it is about. `boundary` says what the
-    skip network was trained to predict, if not where gates open.
+    skip network was trained to predict, if not where gates open. `scaling` is what variances are multiplied by.
     """
+    found = _totals(model, over, key, boundary, changes, noise)
+    by = (1.0, 1.0) if scaling is None else (np.asarray(scaling.observation), np.asarray(scaling.boundary))
+    return [
+        {
+            "network": network,
+            "attended": entity,
+            "dimension": dimension,
+            "ratio": float(ratio[row, column]) if count[row] else None,
+            "variance": float(variance[row, column]) if count[row] else None,
+            "count": int(count[row]),
+        }
+        for (network, (own, spread, count)), factor in zip(found.items(), by, strict=True)
+        for ratio, variance in [(own / factor, spread * factor)]
+        for row, entity in enumerate(over.entities)
+        for column, dimension in enumerate(over.observation_names)
+    ]
+
+
+def scaling(
+    model: EventModel,
+    over: Sequences,
+    *,
+    key: PRNGKeyArray,
+    boundary: Bool[np.ndarray, "time count"] | None = None,
+    changes: int = CHANGES,
+    noise: float = NOISE,
+) -> Scaling:
+    """What a model's variances have to be multiplied by for all ratios of `calibration` to be 1 on these sequences.
+
+    Take validation sequences. Training leaves variances off: those of what is known almost exactly cannot become
+    smaller than 1e-6, and those of a skip network that has begun to learn its sequences by heart are too small.
+    """
+    found = _totals(model, over, key, boundary, changes, noise)
+    ratios = (np.where(count[:, None] > 0, ratio, 1.0) for ratio, _, count in found.values())
+    return Scaling(*(jnp.asarray(np.maximum(ratio, TINY), jnp.float32) for ratio in ratios))
+
+
+def _totals(model, over: Sequences, key, boundary, changes, noise, chunk: int = 960) -> dict[str, tuple]:
+    """By network: mean ratios, mean variances and counts, for each attended entity."""
     others = unattended(over.entities, over.sizes["observation"])
     totals = None
     for first in range(0, len(over), chunk):
@@ -357,19 +416,14 @@ def calibration(
         found = jax.tree.map(lambda array: np.asarray(array, np.float64), found)
         totals = found if totals is None else jax.tree.map(np.add, totals, found)
     assert totals is not None  # there is at least one sequence
-    return [
-        {
-            "network": network,
-            "attended": entity,
-            "dimension": dimension,
-            "ratio": float(ratio[row, column] / count[row]) if count[row] else None,
-            "variance": float(variance[row, column] / count[row]) if count[row] else None,
-            "count": int(count[row]),
-        }
+
+    def mean(total, count):
+        return total / np.maximum(count, 1)[:, None]
+
+    return {
+        network: (mean(ratio, count), mean(variance, count), count)
         for network, (ratio, variance, count) in totals.items()
-        for row, entity in enumerate(over.entities)
-        for column, dimension in enumerate(over.observation_names)
-    ]
+    }
 
 
 @eqx.filter_jit

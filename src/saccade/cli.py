@@ -431,7 +431,7 @@ def _numbers(name: str, given: str) -> list[int]:
 
 # --- The paper's studies --------------------------------------------------------------------------------------------
 
-STUDIES = ("segmentation", "skips", "all", "recipes")
+STUDIES = ("segmentation", "skips", "gaze", "all", "recipes")
 
 
 @app.command()
@@ -439,8 +439,8 @@ def reproduce(
     study: Annotated[
         str,
         typer.Argument(
-            help="`segmentation`: what gates mark (claims A1 to A5); `skips`: what is foreseen (B1 to B4); `all`: "
-            "both; `recipes`: what gates depend on, docs/recipes.md."
+            help="`segmentation`: what gates mark (claims A1 to A5); `skips`: what is foreseen (B1 to B4); `gaze`: "
+            "where models look (D1 to D4, E1 to E3); `all` of these; `recipes`: what gates depend on, docs/recipes.md."
         ),
     ],
     scale: Annotated[

@@ -18,6 +18,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from saccade.checks import FileError
+from saccade.studies.gaze import SPARSITY
 from saccade.studies.study import SCALES, SHOWN, Rows, read_json, read_table, write_json
 from saccade.worlds.scripted import KINDS
 
@@ -41,6 +42,11 @@ more than a metre off, so that at first all distances fall; a development is cou
 HALF = 0.5
 """B4: an object that goes to the goal is at most this share as far from it at the next boundary as it is now."""
 
+LONG = 2.0
+"""D1: steps that are long before."""
+EARLY, LATE = 0.2, 0.8
+"""D3: shares of training before and after which checkpoints are early and late; an untrained model's gaze is none."""
+
 NOT_YET = "not yet run"
 CLAIMS = {
     "A1": ("λ ≤ 1 predicts as well as the GRU", "segmentation"),
@@ -57,16 +63,18 @@ CLAIMS = {
     ),
     "C1": ("Diverse behaviour: GateL0RD is better on observations, the GRU on actions", None),
     "C2": ("Diverse behaviour: the skip-predicted hand nears the object and travels farther with training", None),
-    "D1": ("Intra-event gaze: the hand is attended long before contact, others after it, with more spread", None),
-    "D2": ("Inter-event gaze: the object is attended before contact", None),
-    "D3": ("Both: the hand first, then the object before contact, and this develops with training", None),
-    "D4": ("Pointing, both: the hand first, then the goal before arrival", None),
+    "D1": ("Intra-event gaze: the hand is attended long before contact, others after it, with more spread", "gaze"),
+    "D2": ("Inter-event gaze: the object is attended before contact", "gaze"),
+    "D3": ("Both: the hand first, then the object before contact, and this develops with training", "gaze"),
+    "D4": ("Pointing, both: the hand first, then the goal before arrival", "gaze"),
+    "E1": ("Learned events make gaze at least as goal-predictive as a fixed time scale", "gaze"),
+    "E2": ("A salient cue at event boundaries makes goal-predictive gaze come earlier in training", "gaze"),
+    "E3": ("Gaze is less goal-predictive for one who moves in unfamiliar ways", "gaze"),
 }
 """Each claim in words, and the study that it is judged from."""
 CHECKS = {
     "C1": "test MSE against the GRU, 10 seeds",
     "C2": "distances at t = 2 over training",
-    **dict.fromkeys(("D1", "D2", "D3", "D4"), "t_e − t_EB: attention's arrival against the event boundary's"),
 }
 
 Tables = Mapping[str, Rows]
@@ -416,6 +424,188 @@ def b4(tables: Tables) -> Judgement | None:
     return Judgement(worst.value < STAYED and left.value <= HALF, worst, check, _seeds(last))
 
 
+# --- D, E: where models look ---------------------------------------------------------------------------------------
+
+
+def _gaze(tables: Tables, condition: str, variant: str = "learned") -> Rows:
+    """Leads (t_e - t_EB, in steps) of the models with our λ, over training."""
+    return where(tables["gaze.csv"], condition=condition, variant=variant, sparsity=SPARSITY)
+
+
+def _finished(rows: Rows) -> Rows:
+    last = max((row["update"] for row in rows), default=0)
+    return where(rows, update=last)
+
+
+def _leads(rows: Rows) -> dict[str, dict[int, float]]:
+    """For each entity, the lead of every seed at the end of training."""
+    end = _finished(rows)
+    return {entity: by_seed(where(end, entity=entity), "lead") for entity in ("hand", "object", "goal")}
+
+
+def _told(tables: Tables, condition: str) -> str:
+    """The leads of all entities at every λ."""
+    rows = where(tables["gaze.csv"], condition=condition, variant="learned")
+    parts = []
+    for sparsity in sorted({row["sparsity"] for row in rows}, key=lambda one: one != SPARSITY):
+        leads = _leads(where(rows, sparsity=sparsity))
+        told = ", ".join(f"{entity} {_span(estimate(own.values()), 2)}" for entity, own in leads.items() if own)
+        parts.append(f"λ = {sparsity:g}: {told}")
+    return "; ".join(parts)
+
+
+def d1(tables: Tables) -> Judgement | None:
+    """When the hand is first attended if only the next step counts."""
+    rows = _gaze(tables, "intra")
+    leads = _leads(rows)
+    if not leads["hand"]:
+        return None
+    hand = estimate(leads["hand"].values())
+    after = all(estimate(leads[entity].values()).is_above(0.0) for entity in ("object", "goal"))
+    spread = {entity: float(np.std(list(own.values()))) for entity, own in leads.items()}
+    share = {entity: by_seed(where(_finished(rows), entity=entity), "share") for entity in leads}
+    attended = ", ".join(f"{entity} {np.mean(list(own.values())):.2f}" for entity, own in share.items())
+    check = (
+        f"t_e − t_EB (steps): the hand's below −{LONG:g}, object's and goal's above 0 and with more deviation over "
+        f"seeds: {_told(tables, 'intra')}; deviation over seeds "
+        + ", ".join(f"{entity} {one:.2f}" for entity, one in spread.items())
+        + f"; share of sequences in which it is attended at all: {attended}"
+    )
+    wider = min(spread["object"], spread["goal"]) > spread["hand"]
+    return Judgement(hand.is_below(-LONG) and after and wider, hand, check, _seeds(rows))
+
+
+def d2(tables: Tables) -> Judgement | None:
+    """When the object is first attended if only the next boundary counts."""
+    rows = _gaze(tables, "inter")
+    own = _leads(rows)["object"]
+    if not own:
+        return None
+    found = estimate(own.values())
+    check = f"t_e − t_EB (steps) of the object below 0: {_told(tables, 'inter')}"
+    return Judgement(found.is_below(0.0), found, check, _seeds(rows))
+
+
+def d3(tables: Tables) -> Judgement | None:
+    """When the object is first attended if both count, and how that changes over training."""
+    rows = _gaze(tables, "both")
+    found = _ahead(tables, rows, "object", "both")
+    if found is None:
+        return None
+    last = max(row["update"] for row in rows)
+    own = where(rows, entity="object")
+    early = _mean_lead([row for row in own if 0 < row["update"] <= EARLY * last])
+    late = _mean_lead([row for row in own if row["update"] >= LATE * last])
+    change = difference(late, early)
+    develops = change is not None and change.is_below(0.0)
+    told = "not known" if change is None else _span(change, 2)
+    check = f"{found.check}; the object's in the last fifth of training minus that in the first, below 0: {told}"
+    return Judgement(found.holds and develops, found.estimate, check, found.seeds)
+
+
+def d4(tables: Tables) -> Judgement | None:
+    """When the goal of pointing is first attended if both count."""
+    return _ahead(tables, _gaze(tables, "point"), "goal", "point")
+
+
+def _ahead(tables: Tables, rows: Rows, target: str, condition: str) -> Judgement | None:
+    """Whether the hand is attended first, then the target, and this before the hand gets there."""
+    leads = _leads(rows)
+    if not leads[target]:
+        return None
+    found = estimate(leads[target].values())
+    order = difference(leads["hand"], leads[target])
+    first = order is not None and order.is_below(0.0)
+    check = f"t_e − t_EB (steps): the hand's below the {target}'s, and this below 0: {_told(tables, condition)}"
+    return Judgement(first and found.is_below(0.0), found, check, _seeds(rows))
+
+
+def _mean_lead(rows: Rows) -> dict[int, float]:
+    return {seed: float(np.mean(list(leads))) for seed in _seeds(rows) if (leads := _leads_of(rows, seed))}
+
+
+def _leads_of(rows: Rows, seed: int) -> list[float]:
+    return [row["lead"] for row in where(rows, seed=seed) if row["lead"] is not None]
+
+
+TARGETS = (("inter", "object"), ("both", "object"), ("point", "goal"))
+"""Conditions, and the entity whose lead says how goal-predictive gaze is in each; the first one is judged.
+
+Learned events act through the next boundary alone, so that is where their part shows undiluted.
+"""
+
+
+def e1(tables: Tables) -> Judgement | None:
+    """By how much gaze comes earlier with learned events than every six steps, and than with true events."""
+    parts, gaps = [], []
+    for condition, target in TARGETS:
+        learned, fixed, true = (
+            _leads(_gaze(tables, condition, variant))[target] for variant in ("learned", "every6", "true")
+        )
+        gap = difference(learned, fixed)
+        if gap is None:
+            return None
+        gaps.append(gap)
+        supervised = difference(learned, true)
+        against = "" if supervised is None else f", minus true events {_span(supervised, 2)}"
+        parts.append(f"{condition}, {target}: minus every six steps {_span(gap, 2)}{against}")
+    check = (
+        "lead (steps) of the target with learned events minus that with others, the first of these not above 0 by its "
+        f"whole interval: {'; '.join(parts)}"
+    )
+    holds = not gaps[0].is_above(0.0)
+    return Judgement(holds, gaps[0], check, _seeds(_gaze(tables, TARGETS[0][0], "every6")))
+
+
+def e2(tables: Tables) -> Judgement | None:
+    """By how many updates the first goal-predictive gaze comes earlier with a cue."""
+    parts, gaps = [], []
+    for condition, target in TARGETS:
+        onsets = [_onset(where(_gaze(tables, condition, variant), entity=target)) for variant in ("cue", "learned")]
+        gap = difference(*onsets)
+        if gap is None:
+            return None
+        gaps.append(gap)
+        told = " and ".join(f"{np.mean(list(own.values())):.0f}" for own in onsets)
+        parts.append(f"{condition}, {target}: {told}, difference {_span(gap, 2)}")
+    check = (
+        "the update from which the target's mean lead stays below 0 (all updates if it does not), with a cue and "
+        f"without; the first difference below 0: {'; '.join(parts)}"
+    )
+    return Judgement(gaps[0].is_below(0.0), gaps[0], check, _seeds(_gaze(tables, TARGETS[0][0], "cue")))
+
+
+def _onset(rows: Rows) -> dict[int, float]:
+    """For each seed, the first update from which on the lead is below 0 at all checkpoints."""
+    found = {}
+    for seed in _seeds(rows):
+        own = sorted(((row["update"], row["lead"]) for row in where(rows, seed=seed)), reverse=True)
+        found[seed] = float(own[0][0])
+        for update, lead in own:
+            if lead is None or lead >= 0:
+                break
+            found[seed] = float(update)
+    return found
+
+
+def e3(tables: Tables) -> Judgement | None:
+    """By how much later a claw's object is attended by models that rarely saw claws than by those that often did."""
+    parts, gaps = [], []
+    for claw, hand in (("claw inter", "inter"), ("claw", "both")):
+        rare, common = (_leads(_gaze(tables, claw, variant))["object"] for variant in ("rare", "common"))
+        gap = difference(rare, common)
+        within = difference(rare, _leads(_gaze(tables, hand, "rare"))["object"])
+        if gap is None or within is None:
+            return None
+        gaps.append(gap)
+        parts.append(f"{hand}: {_span(gap, 2)}, claw minus hand in the same models {_span(within, 2)}")
+    check = (
+        "lead (steps) of the object a claw reaches for, in models that rarely saw claws minus those that often did, "
+        f"the first of these above 0: {'; '.join(parts)}"
+    )
+    return Judgement(gaps[0].is_above(0.0), gaps[0], check, _seeds(_gaze(tables, "claw", "rare")))
+
+
 JUDGES: dict[str, tuple[Callable[[Tables], Judgement | None], tuple[str, ...]]] = {
     "A1": (a1, ("test.csv",)),
     "A2": (a2, ("test.csv",)),
@@ -426,6 +616,8 @@ JUDGES: dict[str, tuple[Callable[[Tables], Judgement | None], tuple[str, ...]]] 
     "B2": (b2, ("skip_distances.csv",)),
     "B3": (b3, ("skip_spread.csv", "skip_spread_left_out.csv", "skip_distances.csv")),
     "B4": (b4, ("skip_distances.csv",)),
+    **{f"D{number}": (judge, ("gaze.csv",)) for number, judge in enumerate((d1, d2, d3, d4), 1)},
+    **{f"E{number}": (judge, ("gaze.csv",)) for number, judge in enumerate((e1, e2, e3), 1)},
 }
 """Who judges each claim, and the tables that it takes."""
 

@@ -16,24 +16,53 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from saccade import attention, events, preset, saving, sequences, training
-from saccade.checks import FileError
+from saccade import attention, events, preset, sequences, training
 from saccade.models import EventModel
 from saccade.sequences import Sequences
-from saccade.studies import segmentation
-from saccade.studies.study import Rows, Seen, Study, Tell, each, kinds, rounded
-from saccade.training import Member
+from saccade.studies import rivals, segmentation
+from saccade.studies.study import VERSION, Rows, Seen, Study, Tell, each, kinds, rounded
+from saccade.training import Member, Recipe
 from saccade.training.population import wanted_boundaries
+from saccade.worlds.scripted import CLAW
 
 # --- Settings ------------------------------------------------------------------------------------------------------
 
-SPARSITIES = (2.0, 5.0)
-"""λ: the paper's 5, and a smaller one for the fast recipe, which closes nearly all gates at 5 (docs/recipes.md)."""
-COMPARED: tuple[tuple[str, float, str | int], ...] = (("true", 2.0, "true"), ("every6", 2.0, 6))
-"""Models whose skip network looks ahead by other boundaries than learned ones: name, λ, and which.
 
-Six steps are the mean length of an event in reaching: four of them in 25 steps.
-"""
+class Variant(NamedTuple):
+    """Models that differ in how sparse their memory is, in what their skip network looks ahead to, or in what they see.
+
+    By other boundaries than learned ones, by how much are learned events responsible for where models look? With a
+    salient cue at every event's end, do they look ahead earlier in training? Is what moves in unfamiliar ways looked
+    at less ahead of time?
+    """
+
+    name: str
+    sparsity: float
+    boundaries: str | int = "learned"
+    data: str = "plain"
+
+
+SPARSITY = 20.0
+"""λ for the fast recipe (docs/attention.md says how it was found)."""
+VARIANTS = (
+    Variant("learned", SPARSITY),
+    Variant("learned", 5.0),  # the paper's λ
+    Variant("true", SPARSITY, boundaries="true"),
+    Variant("every6", SPARSITY, boundaries=6),  # the mean length of an event in reaching: four of them in 25 steps
+    Variant("cue", SPARSITY, data="cue"),
+    Variant("rare", SPARSITY, data="rare"),
+    Variant("common", SPARSITY, data="common"),
+)
+SIZES = preset("original", skip_shared=preset().skip_shared, skip_from_opening="next_boundary")
+"""The sizes of the authors' own forward–inverse model: with those the paper prints, less is made of what is seen."""
+LONGER, SLOWLY = 2, 0.25
+"""What the fast recipe changes to: so many times the updates, and the share of them in which λ rises."""
+CALIBRATED_ON = 1_920
+"""Validation sequences, evenly spread, by which predicted variances are scaled."""
+CUE = 0.1
+"""How large the signal is that a cue gives at the first step of a new event: about as much as positions differ."""
+CLAWS = {"rare": 0.05, "common": 0.5}
+"""Which share of reaches is a claw's, which moves along one axis at a time, instead of the hand's."""
 CHECKPOINTS = 26
 """At most so many points of training, the untrained and the finished model among them."""
 ABOUT = "hand"
@@ -64,57 +93,176 @@ CONDITIONS = (
     Condition("both", "reach-grasp-transport", 0.5, "object"),
     Condition("point", "point", 0.5, "goal"),
 )
+OF_CLAWS = (Condition("claw inter", CLAW, 0.0, "object"), Condition("claw", CLAW, 0.5, "object"))
+
+# --- What they see -------------------------------------------------------------------------------------------------
+
+
+def with_cue(plain: Sequences) -> Sequences:
+    """The same sequences with a further dimension, `cue`: `CUE` at the first step of every new event, 0 at others."""
+    cue = np.zeros((*plain.observation.shape[:2], 1), plain.observation.dtype)
+    cue[:, : plain.time, 0][rivals.transitions(plain).T] = CUE
+    return replace(
+        plain,
+        observation=np.concatenate([plain.observation, cue], axis=2),
+        observation_names=(*plain.observation_names, "cue"),
+        observation_units=(*plain.observation_units, "") if plain.observation_units else (),
+        origin={**plain.origin, "cue": CUE},
+    )
+
+
+def with_claws(plain: Sequences, claws: Sequences, share: float) -> Sequences:
+    """The same sequences with so large a share of the reaches, the first ones, replaced by a claw's."""
+    reaches = kinds(plain)["reach-grasp-transport"]
+    count = round(share * len(reaches))
+    rest = np.setdiff1d(np.arange(len(plain)), reaches[:count])
+    mixed = sequences.concatenate([claws[:count], plain[rest]])
+    return replace(mixed, origin={**plain.origin, "claws": count})
+
+
+def data_of(study: Study, name: str) -> Path:
+    """The folder with training and validation sequences of some data, made if it is not there."""
+    if name == "plain":
+        return study.data
+    folder = study.out / "gaze-data" / name
+    for split in ("train", "validation"):
+        path = folder / f"{split}.safetensors"
+        if not path.exists():
+            plain = sequences.load(study.data / path.name)
+            folder.mkdir(parents=True, exist_ok=True)
+            if name == "cue":
+                made = with_cue(plain)
+            else:
+                reaches = len(kinds(plain)["reach-grasp-transport"])
+                made = with_claws(plain, claws(study, split, round(max(CLAWS.values()) * reaches)), CLAWS[name])
+            sequences.save(made, path)
+    return folder
+
+
+def claws(study: Study, split: str, count: int) -> Sequences:
+    """So many reaches of a claw, made if they are not there."""
+    path = study.out / "gaze-data" / f"claws-{split}.safetensors"
+    if not path.exists():
+        from saccade.worlds import dataset  # it needs a simulator, which looking does not
+
+        path.parent.mkdir(parents=True, exist_ok=True)
+        sequences.save(dataset.scripted_sequences(CLAW, count, seed=dataset.SEED, split=split), path)
+    return sequences.load(path)[:]
+
+
+def shown_to(study: Study, variant: Variant) -> list[tuple[Condition, Sequences]]:
+    """What models of a variant are tested with."""
+    test = _test(study, variant)
+    found = [(condition, _of_kind(test, condition.kind)) for condition in CONDITIONS]
+    if variant.data in CLAWS:
+        reaches = claws(study, "test", len(kinds(test)["reach-grasp-transport"]))
+        found += [(condition, reaches) for condition in OF_CLAWS]
+    return found
+
 
 # --- Models --------------------------------------------------------------------------------------------------------
 
 
-def members(study: Study) -> list[Member]:
-    """The models that have a focus: every λ, and those with other boundaries, all with every seed."""
-    name = f"{study.recipe.name}-gaze"
-    recipe = replace(study.recipe, focus_changes=attention.CHANGES, focus_noise=attention.NOISE, name=name)
-    settings = preset(context=len(study.train.entities))
+class Watcher(NamedTuple):
+    """One model of a variant."""
 
-    def of(recipe, sparsities):
-        return training.members(recipe, settings=settings, sparsities=sparsities, seeds=study.scale.seeds)
+    variant: Variant
+    member: Member
 
-    found = of(recipe, SPARSITIES)
-    for other, sparsity, boundaries in COMPARED:
-        found += of(replace(recipe, boundaries=boundaries, name=f"{name}-{other}"), (sparsity,))
+
+def watchers(study: Study) -> list[Watcher]:
+    """All models: every variant that the scale wants with every seed."""
+    recipe = recipe_of(study)
+    found = []
+    for variant in VARIANTS[: study.scale.gaze]:
+        settings = replace(SIZES, context=3, observation=12 if variant.data == "cue" else 11)
+        own = replace(recipe, boundaries=variant.boundaries, name=f"{recipe.name}-{variant.name}")
+        some = training.members(own, settings=settings, sparsities=(variant.sparsity,), seeds=study.scale.seeds)
+        found += [Watcher(variant, member) for member in some]
     return found
 
 
-def folder(study: Study) -> Path:
-    """Where they are trained: apart from the models of other studies, which have no focus."""
-    return study.out / "training-gaze"
+def recipe_of(study: Study) -> Recipe:
+    """How they are trained: as the study's recipe says, with a focus; the fast one longer, and λ rising more slowly."""
+    name = f"{study.recipe.name}-gaze"
+    recipe = replace(study.recipe, focus_changes=attention.CHANGES, focus_noise=attention.NOISE, name=name)
+    if study.recipe.name == "paper":
+        return recipe
+    updates = LONGER * recipe.updates
+    every = LONGER * recipe.evaluate_every
+    return replace(recipe, updates=updates, evaluate_every=every, sparsity_warmup=round(SLOWLY * updates))
 
 
-def trained(study: Study, tell: Tell | None = None) -> dict[str, Rows]:
-    """`gaze_training.csv`: trains the models, or goes on with it; their validation measures at every evaluation."""
-    run = folder(study)
-    told = (lambda at: tell(at.group, at.update, at.updates)) if tell else None
-    if not training.train(run, members(study), study.data, tell=told):
-        raise KeyboardInterrupt
-    return {"gaze_training.csv": training.metrics(run)}
+def folder(study: Study, data: str) -> Path:
+    """Where models are trained that see some data."""
+    return study.out / "training-gaze" / data
+
+
+def made_from(study: Study) -> dict[str, Any]:
+    """What this study's tables depend on, in what JSON can hold."""
+    return {
+        "version": VERSION,
+        "models": [[*variant, member.about()] for variant, member in watchers(study)],
+        "data": [training.about(folder(study, name))["data_checksum"] for name in _data(study)],
+        "test_data": sequences.checksum(study.test),
+    }
+
+
+def _data(study: Study) -> list[str]:
+    return list(dict.fromkeys(watcher.variant.data for watcher in watchers(study)))
+
+
+def train(study: Study, tell: Tell | None = None) -> bool:
+    """Trains all models, or goes on with it; whether they are finished, or else it was interrupted."""
+    for name in _data(study):
+        some = [member for variant, member in watchers(study) if variant.data == name]
+        told = (lambda at: tell(at.group, at.update, at.updates)) if tell else None
+        if not training.train(folder(study, name), some, data_of(study, name), tell=told):
+            return False
+    return True
+
+
+def curves(study: Study, tell: Tell | None = None) -> dict[str, Rows]:
+    """`gaze_training.csv`: the validation measures of every model at every evaluation."""
+    return {"gaze_training.csv": [row for name in _data(study) for row in training.metrics(folder(study, name))]}
 
 
 def checkpoints(study: Study) -> list[int]:
     """The updates whose models are looked at."""
-    curve = np.array(study.curve)
-    return curve[np.unique(np.linspace(0, len(curve) - 1, CHECKPOINTS).round().astype(int))].tolist()
+    recipe = recipe_of(study)
+    kept = np.array([*range(0, recipe.updates, recipe.evaluate_every), recipe.updates])
+    return kept[np.unique(np.linspace(0, len(kept) - 1, CHECKPOINTS).round().astype(int))].tolist()
 
 
-def model_of(study: Study, member: Member, update: int) -> EventModel:
-    """A model as it was after so many updates."""
-    path = training.milestone(folder(study), member.label, update)
-    model = saving.load(path)
-    if not isinstance(model, EventModel):
-        raise FileError(f"{path} holds no EventModel: train again in another folder")
-    return model
+def model_of(study: Study, watcher: Watcher, update: int | None = None) -> EventModel:
+    """A model as it was after so many updates, by default all of them."""
+    update = watcher.member.recipe.updates if update is None else update
+    return study.model(watcher.member, update, run=folder(study, watcher.variant.data))
 
 
-def about(member: Member) -> dict[str, Any]:
+def scaling_of(model: EventModel, watcher: Watcher, over: Sequences) -> attention.Scaling:
+    """By how much the model's variances have to be scaled, by validation sequences."""
+    return attention.scaling(model, over, key=jax.random.key(NOISE_SEED + 1), boundary=_wanted(over, watcher))
+
+
+def _validation(study: Study) -> dict[str, Sequences]:
+    """The sequences, of all data, by which variances are scaled."""
+    found = {}
+    for name in _data(study):
+        whole = sequences.load(data_of(study, name) / "validation.safetensors")
+        found[name] = whole[rivals.spread(whole, CALIBRATED_ON)]
+    return found
+
+
+def _wanted(over: Sequences, watcher: Watcher) -> np.ndarray | None:
+    """Where the skip network was trained to look ahead to, if not to where gates open."""
+    found = wanted_boundaries(over, watcher.member.recipe)
+    return None if found is None else found.T
+
+
+def about(watcher: Watcher) -> dict[str, Any]:
     """The columns that say which model a row is about."""
-    return segmentation.about(member, boundaries=str(member.recipe.boundaries))
+    return segmentation.about(watcher.member, variant=watcher.variant.name)
 
 
 # --- When models look where ----------------------------------------------------------------------------------------
@@ -122,15 +270,17 @@ def about(member: Member) -> dict[str, Any]:
 
 def arrivals(study: Study, tell: Tell | None = None) -> dict[str, Rows]:
     """`gaze.csv`: how long before or after the event's end each entity is first attended, over training."""
-    watched = [(condition, _of_kind(study.test, condition.kind)) for condition in CONDITIONS]
-    points = [(member, update) for member in members(study) for update in checkpoints(study)]
+    shown = {variant: shown_to(study, variant) for variant in dict.fromkeys(one.variant for one in watchers(study))}
+    validation = _validation(study)
+    points = [(watcher, update) for watcher in watchers(study) for update in checkpoints(study)]
 
-    def of(point: tuple[Member, int]) -> Rows:
+    def of(point: tuple[Watcher, int]) -> Rows:
         model = model_of(study, *point)
+        scaling = scaling_of(model, point[0], validation[point[0].variant.data])
         return [
             about(point[0]) | {"update": point[1]} | row
-            for condition, over in watched
-            for row in arrivals_of(focus(model, over, condition.intra), over, condition)
+            for condition, over in shown[point[0].variant]
+            for row in arrivals_of(focus(model, over, condition.intra, scaling), over, condition)
         ]
 
     return {"gaze.csv": [row for rows in each(of, points, "gaze", tell) for row in rows]}
@@ -163,16 +313,21 @@ def arrivals_of(looked: Float[np.ndarray, "time count entities"], over: Sequence
 
 
 def focus(
-    model: EventModel, over: Sequences, intra: float, way: Callable[..., attention.Look] = attention.watch
+    model: EventModel,
+    over: Sequences,
+    intra: float,
+    scaling: attention.Scaling | None = None,
+    way: Callable[..., attention.Look] = attention.watch,
 ) -> Float[np.ndarray, "time count entities"]:
     """What the model attends to at every step of all sequences."""
-    return np.concatenate([np.asarray(look.focus)[:, :count] for look, count in _watched(model, over, intra, way)], 1)
+    looks = _watched(model, over, intra, scaling, way)
+    return np.concatenate([np.asarray(look.focus)[:, :count] for look, count in looks], 1)
 
 
-def _watched(model, over, intra, way=attention.watch) -> Iterator[tuple[attention.Look, int]]:
+def _watched(model, over, intra, scaling, way=attention.watch) -> Iterator[tuple[attention.Look, int]]:
     for batch, key, count in _chunks(over):
         chosen = {"entities": over.entities, "about": over.entities[ABOUT], "intra": intra, "key": key}
-        yield way(model, batch.observation, batch.action[0], **chosen), count
+        yield way(model, batch.observation, batch.action[0], scaling=scaling, **chosen), count
 
 
 def _chunks(over: Sequences) -> Iterator[tuple[Any, Any, int]]:
@@ -192,16 +347,20 @@ def _of_kind(over: Sequences, kind: str) -> Sequences:
 
 
 def calibration(study: Study, tell: Tell | None = None) -> dict[str, Rows]:
-    """`gaze_calibration.csv`: squared errors in units of predicted variance, by network, attended entity, dimension."""
-    test, key = study.test, jax.random.key(NOISE_SEED)
+    """`gaze_calibration.csv`: squared errors in units of predicted variance, by network, attended entity, dimension.
 
-    def of(member: Member) -> Rows:
-        wanted = wanted_boundaries(test, member.recipe)
-        model = model_of(study, member, study.recipe.updates)
-        rows = attention.calibration(model, test, key=key, boundary=None if wanted is None else wanted.T)
-        return [about(member) | row for row in rows]
+    `ratio` is that of variances as they are used, scaled on validation sequences, `unscaled` that of the networks' own.
+    """
+    key, validation = jax.random.key(NOISE_SEED), _validation(study)
 
-    return {"gaze_calibration.csv": [row for rows in each(of, members(study), "calibration", tell) for row in rows]}
+    def of(watcher: Watcher) -> Rows:
+        model, test = model_of(study, watcher), _test(study, watcher.variant)
+        given = {"key": key, "boundary": _wanted(test, watcher)}
+        scaling = scaling_of(model, watcher, validation[watcher.variant.data])
+        scaled, plain = (attention.calibration(model, test, scaling=by, **given) for by in (scaling, None))
+        return [about(watcher) | row | {"unscaled": own["ratio"]} for row, own in zip(scaled, plain, strict=True)]
+
+    return {"gaze_calibration.csv": [row for rows in each(of, watchers(study), "calibration", tell) for row in rows]}
 
 
 def gates(study: Study, tell: Tell | None = None) -> dict[str, Rows]:
@@ -210,19 +369,23 @@ def gates(study: Study, tell: Tell | None = None) -> dict[str, Rows]:
     `opening_rate` is the share of all steps but the first, of the kind of sequence with that transition, at which any
     gate opens: an opening near every transition says nothing if there is one at every step.
     """
-    test = study.test
 
-    def of(member: Member) -> Rows:
-        seen = observe(model_of(study, member, study.recipe.updates), test)
+    def of(watcher: Watcher) -> Rows:
+        test = _test(study, watcher.variant)
+        seen = observe(model_of(study, watcher), test)
         having = {name: true.any(0) for name, true in segmentation.transitions_of(test).items()}
         return [
-            about(member)
+            about(watcher)
             | row
             | {"opening_rate": float(seen.opening[1:, having[row["transition"]]].mean()) if row["count"] else None}
-            for row in segmentation.transitions(seen, test, member.seed)
+            for row in segmentation.transitions(seen, test, watcher.member.seed)
         ]
 
-    return {"gaze_gates.csv": [row for rows in each(of, members(study), "gates", tell) for row in rows]}
+    return {"gaze_gates.csv": [row for rows in each(of, watchers(study), "gates", tell) for row in rows]}
+
+
+def _test(study: Study, variant: Variant) -> Sequences:
+    return with_cue(study.test) if variant.data == "cue" else study.test
 
 
 def observe(model: EventModel, over: Sequences) -> Seen:
@@ -249,17 +412,19 @@ def _observe(model, observation, action, others, key):
 
 def examples(study: Study, tell: Tell | None = None) -> dict[str, Any]:
     """`gaze_examples.json`: the first test sequences of each condition, and where finished models look in them."""
-    shown = [member for member in members(study) if member.seed == study.scale.seeds[0]]
+    first, validation = study.scale.seeds[0], _validation(study)
+    shown = [one for one in watchers(study) if one.member.seed == first and one.variant.name == "learned"]
     made = []
-    for done, member in enumerate(shown):
-        model = model_of(study, member, study.recipe.updates)
+    for done, watcher in enumerate(shown):
+        model = model_of(study, watcher)
+        scaling = scaling_of(model, watcher, validation[watcher.variant.data])
         for condition in CONDITIONS:
             over = _of_kind(study.test, condition.kind)[:EXAMPLES]
-            look, _ = next(_watched(model, over, condition.intra))
+            look, _ = next(_watched(model, over, condition.intra, scaling))
             made += [
                 {
-                    "title": f"{condition.name} {place + 1}, {member.label}",
-                    **about(member),
+                    "title": f"{condition.name} {place + 1}, λ = {watcher.variant.sparsity:g}",
+                    **about(watcher),
                     "condition": condition.name,
                     "kind": condition.kind,
                     "entities": {name: list(own) for name, own in over.entities.items()},
@@ -278,7 +443,7 @@ def examples(study: Study, tell: Tell | None = None) -> dict[str, Any]:
 
 
 STEPS = {
-    "gaze training": (trained, ("gaze_training.csv",)),
+    "gaze curves": (curves, ("gaze_training.csv",)),
     "gaze": (arrivals, ("gaze.csv",)),
     "gaze calibration": (calibration, ("gaze_calibration.csv",)),
     "gaze gates": (gates, ("gaze_gates.csv",)),

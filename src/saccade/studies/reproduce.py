@@ -6,20 +6,20 @@ Every stage goes on where it was interrupted and is not done again while what it
 import os
 import shutil
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from saccade import machine, training
+from saccade import machine, sequences, training
 from saccade.checks import InputError, check_choice
 from saccade.files import only_one, provenance, replacing
-from saccade.studies import claims, report, segmentation, skips
+from saccade.studies import claims, gaze, report, segmentation, skips
 from saccade.studies.study import SPLITS, Scale, Study, Tell, begin, checksum, read_json, write_json, write_table
 from saccade.worlds import dataset
 
-STUDIES = {"segmentation": segmentation.STEPS, "skips": skips.STEPS}
+STUDIES = {"segmentation": segmentation.STEPS, "skips": skips.STEPS, "gaze": gaze.STEPS}
 
 
 class Stage(NamedTuple):
@@ -53,7 +53,7 @@ def reproduce(
     keep: str | os.PathLike | None = None,
     tell: Tell | None = None,
 ) -> Reproduced:
-    """Does the studies `segmentation`, `skips` or `all`, or goes on with them, in `out` (`runs/SCALE-RECIPE`).
+    """Does the studies `segmentation`, `skips`, `gaze` or `all`, or goes on with them, in `out` (`runs/SCALE-RECIPE`).
 
     With `keep`, tables, figures and claims are copied to `keep/SCALE-RECIPE`, and claims merged into
     `keep/claims.json`. Call `machine.prepare()` before anything else, so that every core is used.
@@ -62,13 +62,7 @@ def reproduce(
     with only_one(study.out, "reproducing"):
         began = time.monotonic()
         _make_data(study, tell)
-        finished = training.train(
-            study.run,
-            study.members,
-            study.data,
-            tell=(lambda at: tell(at.group, at.update, at.updates)) if tell else None,
-        )
-        if not finished:
+        if not all(train(study, tell) for train in _trainings(chosen)):
             return Reproduced(study.out, False, [], None, {})
         took = {"data and training": round(time.monotonic() - began, 1)}
         for name in chosen:
@@ -99,29 +93,40 @@ def plan(
             seconds=len(missing) * count / (PER_CORE["sequences"] * cores)
         )
     ]
-    updates = study.recipe.updates
-    left = {state["title"]: state["updates"] - state["update"] for state in _training_state(study)}
-    todo = sum(left.values()) / len(left) if left else updates
-    every = [
-        PER_CORE[{None: "full update", 0: "update"}.get(one.recipe.skip_steps, "sampled update")]
-        for one in study.members
-    ]
-    models = f"{len(study.members)} models ({_lambdas(study)}; seeds {_span(study.scale.seeds)})"
-    stages.append(
-        Stage(
-            "training",
-            f"{models}, {updates} updates each in {study.run}",
-            bool(left) and not todo,
-            COMPILING * len({one.shape for one in study.members}) * (todo > 0) + todo * sum(every) / cores,
+    if "segmentation" in chosen or "skips" in chosen:
+        models = f"{len(study.members)} models ({_lambdas(study)}; seeds {_span(study.scale.seeds)})"
+        stages.append(_training_stage(study, "training", models, study.members, [study.run]))
+    if "gaze" in chosen:
+        watchers = gaze.watchers(study)
+        models = (
+            f"{len(watchers)} models with a focus ({', '.join(dict.fromkeys(one.variant.name for one in watchers))})"
         )
-    )
-    known_data = not missing and (study.run / "run.json").exists()
+        runs = list(dict.fromkeys(gaze.folder(study, one.variant.data) for one in watchers))
+        stages.append(_training_stage(study, "gaze training", models, [one.member for one in watchers], runs))
+    known = {stage.name for stage in stages if stage.done and not missing}
     for name in chosen:
+        trained = ("gaze training" if name == "gaze" else "training") in known
         for step, (_, outputs) in STUDIES[name].items():
-            done = known_data and study.is_done(step, _made_from(study, step))
+            done = trained and study.is_done(step, _made_from(study, name, step))
             stages.append(Stage(step, ", ".join(outputs), done, _about(study, step) / cores))
     drawn = all(stage.done for stage in stages) and study.is_done("figures", _drawn_from(study))
     return [*stages, Stage("figures, claims, report", f"in {study.out}", drawn, ABOUT["figures"])]
+
+
+def _training_stage(
+    study: Study, name: str, what: str, members: Sequence[training.Member], runs: Sequence[Path]
+) -> Stage:
+    """The training of all these models, and about how long what is left of it takes."""
+    updates = study.recipe.updates
+    states = [state for run in runs if (run / "run.json").exists() for state in training.status(run)]
+    groups = len({one.shape for one in members})
+    left = sum(state["updates"] - state["update"] for state in states) + updates * max(0, groups - len(states))
+    share = left / (updates * max(groups, len(states)))
+    every = [
+        PER_CORE[{None: "full update", 0: "update"}.get(one.recipe.skip_steps, "sampled update")] for one in members
+    ]
+    seconds = COMPILING * groups * (share > 0) + share * updates * sum(every) / machine.cores()
+    return Stage(name, f"{what}, {updates} updates each in {runs[0]}", share == 0, seconds)
 
 
 PER_CORE = {"sequences": 85, "update": 0.006, "sampled update": 0.013, "full update": 0.035}
@@ -129,8 +134,9 @@ PER_CORE = {"sequences": 85, "update": 0.006, "sampled update": 0.013, "full upd
 network, with some of its steps and with all of them."""
 COMPILING = 25.0
 """Seconds for each kind of model."""
-ABOUT = {"figures": 30.0, "prediction": 4.0, "gates": 2.0, "skip predictions": 0.5, "rivals": 25.0}
-"""Seconds of one core: for a final model over 9,600 sequences, for a rival on one input at one noise level."""
+ABOUT = {"figures": 30.0, "prediction": 4.0, "gates": 2.0, "skip predictions": 0.5, "rivals": 25.0, "gaze": 70.0}
+"""Seconds of one core: for a final model over 9,600 sequences, for a rival on one input at one noise level, for all
+checkpoints of a model that looks around."""
 
 
 def _about(study: Study, step: str) -> float:
@@ -146,11 +152,9 @@ def _about(study: Study, step: str) -> float:
         return 10 + 20 * ABOUT[step] * points * 0.25
     if step in ("prediction", "gates"):
         return 10 + ABOUT[step] * size * len(study.members)
+    if step.startswith("gaze"):
+        return 10 + ABOUT[step] * size * len(gaze.watchers(study)) if step in ABOUT else 5.0
     return 5.0
-
-
-def _training_state(study: Study) -> list[dict[str, Any]]:
-    return training.status(study.run) if (study.run / "run.json").exists() else []
 
 
 def _lambdas(study: Study) -> str:
@@ -181,10 +185,25 @@ def _make_data(study: Study, tell: Tell | None) -> None:
     dataset.make(study.data, per_kind, progress=(lambda split, *of: tell(f"data: {split}", *of)) if tell else None)
 
 
+def _trainings(chosen: Sequence[str]) -> list[Callable[[Study, Tell | None], bool]]:
+    """What trains the models that these studies look into."""
+    wanted = []
+    if "segmentation" in chosen or "skips" in chosen:
+        wanted.append(_train)
+    if "gaze" in chosen:
+        wanted.append(gaze.train)
+    return wanted
+
+
+def _train(study: Study, tell: Tell | None) -> bool:
+    told = (lambda at: tell(at.group, at.update, at.updates)) if tell else None
+    return training.train(study.run, study.members, study.data, tell=told)
+
+
 def _measure(study: Study, name: str, step: str, tell: Tell | None) -> None:
     """One step of a study, and a note of where its tables came from."""
     function, outputs = STUDIES[name][step]
-    made_from = _made_from(study, step)
+    made_from = _made_from(study, name, step)
     if study.is_done(step, made_from):
         return
     began = time.monotonic()
@@ -194,8 +213,10 @@ def _measure(study: Study, name: str, step: str, tell: Tell | None) -> None:
     study.record(step, made_from, [study.tables / file for file in outputs], time.monotonic() - began)
 
 
-def _made_from(study: Study, step: str) -> dict[str, Any]:
+def _made_from(study: Study, name: str, step: str) -> dict[str, Any]:
     """What a step's tables depend on."""
+    if name == "gaze":
+        return gaze.made_from(study)
     return study.made_from | ({"rivalry": asdict(study.scale.rivalry)} if step == "rivals" else {})
 
 
@@ -213,7 +234,8 @@ def _write_provenance(study: Study, outputs: Iterable[str], name: str, seconds: 
         "device": machine.devices(),
         "versions": made,
     }
-    run = training.about(study.run)
+    run = training.about(study.run if name != "gaze" else gaze.folder(study, "plain"))
+    entry["training"] = run["made_by"]
     write_json(
         path,
         {
@@ -221,8 +243,11 @@ def _write_provenance(study: Study, outputs: Iterable[str], name: str, seconds: 
             "recipe": asdict(study.recipe),
             "settings": asdict(study.members[0].settings),
             "seeds": list(study.scale.seeds),
-            "data": {"folder": str(study.data), "test": study.made_from["test_data"], "training": run["data_checksum"]},
-            "training": run["made_by"],
+            "data": {
+                "folder": str(study.data),
+                "test": sequences.checksum(study.test),
+                "training": run["data_checksum"],
+            },
             "tables": known | dict.fromkeys(outputs, entry),
         },
         indent=1,
@@ -282,13 +307,14 @@ def _write_report(study: Study, judged: list[dict[str, Any]], figures: list[repo
     made_from = {"files": checksum([*_tables(study), study.out / "claims.json", *shown])}
     if not study.is_done("report", made_from):
         began = time.monotonic()
-        examples = study.tables / "examples.json"
+        examples, watched = (study.tables / f"{name}.json" for name in ("examples", "gaze_examples"))
         report.write(
             page,
-            title=f"saccade: learned events and skip predictions, scale {study.scale.name}, recipe {study.recipe.name}",
+            title=f"saccade: learned events and what they foresee ({study.scale.name}, {study.recipe.name})",
             claims=judged,
             figures=figures,
             episodes=read_json(examples) if examples.exists() else [],
+            gaze=read_json(watched) if watched.exists() else [],
             settings=read_json(study.tables / "provenance.json"),
         )
         study.record("report", made_from, [page], time.monotonic() - began)

@@ -67,6 +67,8 @@ class Scale:
     """λ of the models with gates."""
     gru: bool = True
     """Whether the GRU ablation is trained too."""
+    gaze: int | None = None
+    """How many variants of models that look around are trained, the first of `gaze.VARIANTS`; None: all."""
     recipe: Mapping[str, Any] = field(default_factory=dict)
     """Settings in which the recipe differs from the named one."""
     data: str | None = None
@@ -84,6 +86,7 @@ SCALES = {
         per_kind=64,
         seeds=(5, 6),
         sparsities=(1.0,),
+        gaze=1,
         recipe={"updates": 100, "evaluate_every": 50, "evaluate_on": 96},
         curve_on=96,
         rivalry=Rivalry(
@@ -96,6 +99,7 @@ SCALES = {
         seeds=(5, 6),
         sparsities=(1.0,),
         gru=False,
+        gaze=0,
         recipe={"updates": 6_000, "evaluate_every": 500, "evaluate_on": 576},
         curve_on=240,
         curve_points=11,
@@ -106,6 +110,7 @@ SCALES = {
         per_kind=640,
         seeds=(5, 6, 7),
         sparsities=(0.1, 1.0),
+        gaze=1,
         recipe={"updates": 5_000, "evaluate_every": 250, "evaluate_on": 576},
         curve_on=480,
         rivalry=Rivalry(
@@ -218,7 +223,9 @@ class Study:
         """What every table depends on, in what JSON can hold; training refuses other models in the same folder."""
         return {
             "version": VERSION,
-            "scale": {name: value for name, value in asdict(self.scale).items() if name not in ("rivalry", "gru")},
+            "scale": {
+                name: value for name, value in asdict(self.scale).items() if name not in ("rivalry", "gru", "gaze")
+            },
             "recipe": asdict(self.recipe),
             "settings": asdict(self.members[0].settings),
             "training_data": training.about(self.run)["data_checksum"],

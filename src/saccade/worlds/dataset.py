@@ -73,13 +73,16 @@ def scripted_sequences(
     table_height: float | tuple[float, float] = scripted.TABLE_HEIGHTS,
     world: fetch.Fetch | None = None,
 ) -> Sequences:
-    """So many scripted sequences of one kind, with names, units, entities and the script's phases as events."""
+    """So many scripted sequences of one kind, with names, units, entities and the script's phases as events.
+
+    A claw's are of the kind reach-grasp-transport, which is what it does.
+    """
     made = scripted.generate(kind, count, seed=seed, split=split, first=first, table_height=table_height, world=world)
     return Sequences(
         made.observation,
         made.action,
         event=made.event,
-        kind=np.full(count, scripted.KINDS.index(kind), np.int8),
+        kind=np.full(count, scripted.KINDS.index(scripted.KINDS[0] if kind == scripted.CLAW else kind), np.int8),
         columns={"table_height": made.table_height},
         event_names=scripted.EVENTS,
         kind_names=scripted.KINDS,

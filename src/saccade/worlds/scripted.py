@@ -1,8 +1,9 @@
 """Scripted movements in the Fetch world, with the script's own phase at every step as ground truth for segmentation.
 
-Three kinds: reach-grasp-transport, point, stretch. The scripts see what a model sees, the observation, and move the
-hand straight towards a target, fast far away and slower near it. Every sequence has its own stream of random numbers,
-named by seed, split, kind, index and try: neither the number of workers nor how a set is cut into calls changes a byte.
+Three kinds: reach-grasp-transport, point, stretch; and, in no usual set, `claw`: reach-grasp-transport along one axis
+at a time, as the claw of a vending machine moves. The scripts see what a model sees, the observation, and move the hand
+straight towards a target, fast far away and slower near it. Every sequence has its own stream of random numbers, named
+by seed, split, kind, index and try: neither the number of workers nor how a set is cut into calls changes a byte.
 """
 
 import zlib
@@ -27,6 +28,7 @@ from saccade.worlds.fetch import (
 )
 
 KINDS = ("reach-grasp-transport", "point", "stretch")
+CLAW = "claw"
 SPLITS = ("train", "validation", "test")
 EVENTS = ("reach", "grasp", "transport", "hold", "point", "stretch")
 REACH, GRASP, TRANSPORT, HOLD, POINT, STRETCH = range(len(EVENTS))
@@ -38,9 +40,11 @@ TABLE_HEIGHTS = (0.3, 0.5)
 
 ARRIVED = 0.02  # metres between hand or object and goal at which transporting and pointing end
 ASIDE = 0.07  # metres by which an object to be grasped may lie beside the hand: from further, fingers push it away
+ON_AXIS = 0.008  # metres off an axis' target at which a claw goes on with the next axis
 BUMPED = 0.01  # metres an object may move before it is grasped
 BETWEEN = np.array([0.012, 0.012, 0.012])  # metres off the object's middle at which the fingers may close
-_BEGINNING: dict[str, int] = dict(zip(KINDS, (REACH, POINT, STRETCH), strict=True))
+_BEGINNING: dict[str, int] = dict(zip((*KINDS, CLAW), (REACH, POINT, STRETCH, REACH), strict=True))
+_GRASPING = (KINDS[0], CLAW)
 _TOGETHER = 256  # sequences moved at once: threads seldom wait for each other, and little memory
 _TRIES = 100  # per sequence, before something must be wrong
 
@@ -85,7 +89,7 @@ def generate(
     goal, a pointing hand within 2 cm of it, and nothing but a grasp may move the object. `progress` is called with how
     many are done and how many are wanted. `world` saves building a new one where many calls follow each other.
     """
-    check_choice("kind", kind, KINDS)
+    check_choice("kind", kind, (*KINDS, CLAW))
     check_choice("split", split, SPLITS)
     for name, given in (("count", count), ("first", first), ("seed", seed)):
         if not isinstance(given, int | np.integer) or given < 0:
@@ -148,7 +152,7 @@ def _draw(
     height = float(np.float32(rng.uniform(*heights)))  # as it is stored, so that a stored sequence can be played again
     home = world.home(height)
     object_position, goal = place(home, rng)
-    while kind == KINDS[0] and abs(object_position[1] - home.hand[1]) > ASIDE:
+    while kind in _GRASPING and abs(object_position[1] - home.hand[1]) > ASIDE:
         object_position, goal = place(home, rng)
     command = rng.uniform(-1, 1, size=len(ACTION))
     command[2] = abs(command[2])  # downwards the table would end the movement after a few steps
@@ -203,7 +207,8 @@ def _wanted(kind: str, phase: np.ndarray, now: np.ndarray) -> np.ndarray:
     if kind == "point":
         return np.column_stack([_towards(goal - hand), np.full(len(now), -1.0)])
     early = (phase == REACH) | (phase == GRASP)
-    move = _towards(np.where(early[:, None], thing - hand, goal - thing))
+    way = np.where(early[:, None], thing - hand, goal - thing)
+    move = _one_axis(way) if kind == CLAW else _towards(way)
     return np.column_stack([move, np.where(phase == REACH, 1.0, -1.0)])
 
 
@@ -212,6 +217,13 @@ def _towards(way: np.ndarray) -> np.ndarray:
     length = _length(way)
     speed = np.minimum(1.0, np.minimum(0.35 + length / 0.12, length / 0.04))
     return way / np.maximum(length, 1e-9)[:, None] * speed[:, None]
+
+
+def _one_axis(way: np.ndarray) -> np.ndarray:
+    """The same along one axis at a time: sideways, forwards, then up or down."""
+    far = np.abs(way) > ON_AXIS
+    turn = np.where(far[:, 1], 1, np.where(far[:, 0], 0, 2))
+    return _towards(np.where(np.arange(3) == turn[:, None], way, 0.0))
 
 
 def _length(way: np.ndarray) -> np.ndarray:
@@ -228,9 +240,9 @@ def _succeeded(kind: str, observation: np.ndarray, event: np.ndarray) -> np.ndar
     last = observation[:, -1]
     finite = np.isfinite(observation).all((1, 2))
     moved = _length(observation[:, 1:, OBJECT] - observation[:, :1, OBJECT])
-    may_move = (event == GRASP) | (event == TRANSPORT) | (event == HOLD) if kind == KINDS[0] else np.False_
+    may_move = (event == GRASP) | (event == TRANSPORT) | (event == HOLD) if kind in _GRASPING else np.False_
     untouched = np.where(may_move, 0, moved).max(1) < BUMPED
-    if kind == "reach-grasp-transport":
+    if kind in _GRASPING:
         return finite & untouched & (_length(last[:, GOAL] - last[:, OBJECT]) < NEAR)
     if kind == "point":
         return finite & untouched & (_length(last[:, GOAL] - last[:, HAND]) < ARRIVED)
