@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from saccade import EventModel, attention, preset
+from saccade import EventModel, attention, preset, sequences
 from saccade.checks import InputError
 from saccade.networks import Gaussian
 from saccade.sequences import Sequences
@@ -256,7 +256,7 @@ def certain(model, variance):
 def test_calibration_is_the_mean_squared_error_in_units_of_the_variance():
     over = walks()
     model = certain(model_of(), 4.0)
-    rows = attention.calibration(model, over, key=jax.random.key(0), noise=0.0, chunk=50)
+    rows = attention.calibration(model, over, key=jax.random.key(0), noise=0.0)
     assert len(rows) == 2 * 3 * 6
     forward = [row for row in rows if row["network"] == "forward"]
     by_dimension = {
@@ -300,3 +300,30 @@ def test_calibration_does_not_look_at_padding():
     rows = [attention.calibration(model, over, key=jax.random.key(0)) for over in (whole, other)]
     assert rows[0] == rows[1]
     assert sum(row["count"] for row in rows[0] if row["network"] == "skip") == 50 * 6 * 6
+
+
+def test_scaling_makes_all_ratios_one_on_the_sequences_it_was_found_with():
+    over, model = walks(), model_of()
+    scaling = attention.scaling(model, over, key=jax.random.key(0))
+    rows = attention.calibration(model, over, key=jax.random.key(0), scaling=scaling)
+    np.testing.assert_allclose([row["ratio"] for row in rows if row["count"]], 1.0, rtol=1e-4)
+    plain = attention.calibration(model, over, key=jax.random.key(0))
+    assert max(abs(row["ratio"] - 1) for row in plain) > 0.5
+    for own, scaled in zip(plain, rows, strict=True):
+        assert scaled["variance"] == pytest.approx(own["variance"] * own["ratio"], rel=1e-4)
+
+
+@pytest.mark.parametrize("way", [attention.watch, attention.watch_replayed])
+def test_a_focus_is_chosen_by_scaled_variances(way):
+    model, over = model_of(), walks()
+    batch = jax.tree.map(jnp.asarray, sequences.batch(over))
+    given = {"entities": ENTITIES, "about": (0, 1), "key": jax.random.key(1), "intra": 1.0}
+    plain = way(model, batch.observation, batch.action[0], **given)
+    ones = jnp.ones((3, 6))
+    same = way(model, batch.observation, batch.action[0], scaling=attention.Scaling(ones, ones), **given)
+    np.testing.assert_array_equal(plain.focus, same.focus)
+    never = ones.at[0].set(1e6)  # what is said with a focus on the first entity is not to be believed
+    other = way(model, batch.observation, batch.action[0], scaling=attention.Scaling(never, ones), **given)
+    assert not np.asarray(other.focus)[..., 0].any()
+    first = np.asarray(plain.intra)[0] * np.array([1e6, 1, 1])
+    np.testing.assert_allclose(np.asarray(other.intra)[0], first, rtol=1e-5)

@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import jax
 
-from saccade import EventModel, attention, machine, preset
+from saccade import EventModel, attention, machine
 from saccade import sequences as sequences_
 from saccade.studies import gaze
 from saccade.studies.study import each, kinds
@@ -28,7 +29,8 @@ def benchmark(
     not counted.
     """
     test = sequences_.load(data / "test.safetensors")
-    model = EventModel(preset("paper", **model_sizes(test, recipe("fast", focus_changes=5))), key=jax.random.key(0))
+    settings = replace(gaze.SIZES, **model_sizes(test, recipe("fast", focus_changes=5)))
+    model = EventModel(settings, key=jax.random.key(0))
     watched = [(one.intra, test[kinds(test)[one.kind][:sequences]]) for one in gaze.CONDITIONS]
     numbers: dict[str, Any] = {"devices": machine.devices(), "sequences": len(watched[0][1])}
     for number, (name, way) in enumerate(WAYS.items()):
@@ -36,7 +38,7 @@ def benchmark(
             progress("ways", number, len(WAYS))
 
         def watch(given, way=way):
-            return gaze.focus(model, given[1], given[0], way)
+            return gaze.focus(model, given[1], given[0], way=way)
 
         each(watch, [(1.0, over[: gaze.CHUNK]) for _, over in watched], "")  # compiles, on every device
         clock, processor = time.perf_counter(), time.process_time()
