@@ -7,6 +7,7 @@ import pytest
 
 from saccade.checks import FileError
 from saccade.studies import claims
+from saccade.studies.gaze import SPARSITY
 from saccade.studies.study import write_json, write_table
 from saccade.worlds.scripted import KINDS
 
@@ -134,6 +135,53 @@ def stay(moved=0.005, left=0.2):
     return {"skip_distances.csv": rows}
 
 
+def gaze(ends, *, early=None, variants=("learned",), spread=0.1, updates=(0, 100, 900, 1000)):
+    """Tables of D and E: by condition, the leads of hand, object and goal at the end of training.
+
+    `ends` may differ by variant: `{"learned": {condition: leads}}`. `early` is the lead of every entity before that.
+    """
+    rows = []
+    for variant in variants:
+        for condition, leads in ends.get(variant, ends).items():
+            for number, lead in enumerate(leads):
+                for seed in SEEDS:
+                    for update in updates:
+                        late = update >= 900 or early is None
+                        by = spread * (seed - 6) * (number > 0)
+                        rows.append(
+                            {
+                                **model(seed, SPARSITY),
+                                "variant": variant,
+                                "update": update,
+                                "condition": condition,
+                                "entity": ("hand", "object", "goal")[number],
+                                "lead": (lead if late else early) + by,
+                                "share": 1.0,
+                            }
+                        )
+    return {"gaze.csv": rows}
+
+
+def onset(first):
+    """A table of E2: objects are attended ahead of time from an update on, which differs between variants."""
+    rows = []
+    for variant, begins in first.items():
+        for condition, target in (("inter", "object"), ("both", "object"), ("point", "goal")):
+            for seed in SEEDS:
+                for update in range(0, 1100, 100):
+                    lead = -2.0 if update >= begins + 100 * (seed - 6) else 3.0
+                    where = {"variant": variant, "update": update, "condition": condition, "entity": target}
+                    rows.append({**model(seed, SPARSITY), **where, "lead": lead, "share": 1.0})
+    return {"gaze.csv": rows}
+
+
+OBJECT_FIRST = {"inter": (4.0, -5.0, 8.0), "both": (-5.0, -2.0, 9.0), "point": (-5.0, 9.0, -2.0)}
+LATER = {condition: tuple(lead + 3 for lead in leads) for condition, leads in OBJECT_FIRST.items()}
+E1 = {"learned": OBJECT_FIRST, "every6": LATER, "true": OBJECT_FIRST}
+CLAWS = {"rare": OBJECT_FIRST | {"claw inter": (4.0, -1.0, 8.0), "claw": (-5.0, 1.0, 9.0)}}
+CLAWS["common"] = OBJECT_FIRST | {"claw inter": (4.0, -5.0, 8.0), "claw": (-5.0, -2.0, 9.0)}
+
+
 @pytest.fixture
 def judged(tmp_path, monkeypatch):
     """Judges one claim on tables, written and read as a study does."""
@@ -162,6 +210,13 @@ def judged(tmp_path, monkeypatch):
         ("B2", development(POINT, "goal"), -0.12),
         ("B3", spreads(), 0.1 / 0.03),
         ("B4", stay(), 0.005),
+        ("D1", gaze({"intra": (-6.0, 5.0, 8.0)}), -6.0),
+        ("D2", gaze(OBJECT_FIRST), -5.0),
+        ("D3", gaze(OBJECT_FIRST, early=9.0), -2.0),
+        ("D4", gaze(OBJECT_FIRST), -2.0),
+        ("E1", gaze(E1, variants=("learned", "every6", "true")), -3.0),
+        ("E2", onset({"cue": 300, "learned": 600}), -300.0),
+        ("E3", gaze(CLAWS, variants=("rare", "common")), 4.0),
     ],
 )
 def test_a_claim_holds_where_its_tables_show_it(judged, name, tables, value):
@@ -199,6 +254,27 @@ def test_a_claim_holds_where_its_tables_show_it(judged, name, tables, value):
         pytest.param("B3", spreads(stretch=0.04, without=0.02), id="B3: one seed makes it"),
         pytest.param("B4", stay(moved=0.03), id="B4: moved"),
         pytest.param("B4", stay(left=0.7), id="B4: not carried to the goal"),
+        pytest.param("D1", gaze({"intra": (-1.0, 5.0, 8.0)}), id="D1: not long before"),
+        pytest.param("D1", gaze({"intra": (-6.0, -1.0, 8.0)}), id="D1: the object before it too"),
+        pytest.param("D1", gaze({"intra": (-6.0, 5.0, 8.0)}, spread=0.0), id="D1: no more spread"),
+        pytest.param("D2", gaze({"inter": (4.0, 0.1, 8.0)}), id="D2: not before contact"),
+        pytest.param("D3", gaze({"both": (-5.0, 0.5, 9.0)}, early=9.0), id="D3: not before contact"),
+        pytest.param("D3", gaze({"both": (-1.0, -2.0, 9.0)}, early=9.0), id="D3: the object first"),
+        pytest.param("D3", gaze(OBJECT_FIRST), id="D3: there from the beginning"),
+        pytest.param("D3", gaze(OBJECT_FIRST, updates=(0, 1000)), id="D3: nothing early in training to compare with"),
+        pytest.param("D4", gaze({"point": (-5.0, -3.0, 0.5)}), id="D4: not before arrival"),
+        pytest.param(
+            "E1",
+            gaze({**E1, "every6": OBJECT_FIRST, "learned": LATER}, variants=("learned", "every6", "true")),
+            id="E1: later than every six steps",
+        ),
+        pytest.param("E2", onset({"cue": 600, "learned": 600}), id="E2: no earlier"),
+        pytest.param("E2", onset({"cue": 5000, "learned": 600}), id="E2: never with a cue"),
+        pytest.param(
+            "E3",
+            gaze({**CLAWS, "common": CLAWS["rare"]}, variants=("rare", "common")),
+            id="E3: no less for the unfamiliar",
+        ),
     ],
 )
 def test_a_claim_does_not_hold_where_one_thing_is_wrong(judged, name, tables):
@@ -216,7 +292,11 @@ def test_a_claim_does_not_hold_where_one_thing_is_wrong(judged, name, tables):
             "A2", {"test.csv": [row for row in predictions()["test.csv"] if row["sparsity"] != 0.1][:1]}, id="one λ"
         ),
         pytest.param("A3", {"agreement.csv": boundaries()["agreement.csv"]}, id="one of two tables"),
-        pytest.param("D3", {}, id="no study yet"),
+        pytest.param("C1", {}, id="no study yet"),
+        pytest.param("D3", gaze({"inter": (1.0, 2.0, 3.0)}), id="another condition"),
+        pytest.param("E1", gaze(E1, variants=("learned", "true")), id="no fixed time scale"),
+        pytest.param("E2", onset({"learned": 600}), id="no cue"),
+        pytest.param("E3", gaze(CLAWS, variants=("rare",)), id="nobody who saw claws often"),
     ],
 )
 def test_a_claim_is_not_yet_run_where_tables_do_not_tell(judged, name, tables):

@@ -151,7 +151,7 @@ def test_the_page_shows_claims_figures_and_sequences(first, tmp_path):
         shown = page("[...document.querySelectorAll('.claims .id')].map(one => one.innerText)")
         assert shown == list(claims.CLAIMS)
         drawn = page("[...document.querySelectorAll('figure img')].map(one => one.complete && one.naturalWidth > 0)")
-        assert len(drawn) == len(read_json(done.folder / "figures" / "figures.json")) == 11
+        assert len(drawn) == len(read_json(done.folder / "figures" / "figures.json")) == 14
         assert all(drawn)
         assert page("document.querySelectorAll('#episode option').length") == 18
         assert "(smoke, fast)" in page("document.querySelector('h1').innerText")

@@ -525,7 +525,7 @@ def _mean_lead(rows: Rows) -> dict[int, float]:
 
 
 def _leads_of(rows: Rows, seed: int) -> list[float]:
-    return [row["lead"] for row in where(rows, seed=seed) if row["lead"] is not None]
+    return [float(row["lead"]) for row in where(rows, seed=seed) if row["lead"] is not None]
 
 
 TARGETS = (("inter", "object"), ("both", "object"), ("point", "goal"))
