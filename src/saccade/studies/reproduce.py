@@ -95,14 +95,14 @@ def plan(
     ]
     if "segmentation" in chosen or "skips" in chosen:
         models = f"{len(study.members)} models ({_lambdas(study)}; seeds {_span(study.scale.seeds)})"
-        stages.append(_training_stage(study, "training", models, study.members, [study.run]))
+        stages.append(_training_stage("training", models, study.members, [study.run]))
     if "gaze" in chosen:
         watchers = gaze.watchers(study)
         models = (
             f"{len(watchers)} models with a focus ({', '.join(dict.fromkeys(one.variant.name for one in watchers))})"
         )
         runs = list(dict.fromkeys(gaze.folder(study, one.variant.data) for one in watchers))
-        stages.append(_training_stage(study, "gaze training", models, [one.member for one in watchers], runs))
+        stages.append(_training_stage("gaze training", models, [one.member for one in watchers], runs))
     known = {stage.name for stage in stages if stage.done and not missing}
     for name in chosen:
         trained = ("gaze training" if name == "gaze" else "training") in known
@@ -113,11 +113,9 @@ def plan(
     return [*stages, Stage("figures, claims, report", f"in {study.out}", drawn, ABOUT["figures"])]
 
 
-def _training_stage(
-    study: Study, name: str, what: str, members: Sequence[training.Member], runs: Sequence[Path]
-) -> Stage:
+def _training_stage(name: str, what: str, members: Sequence[training.Member], runs: Sequence[Path]) -> Stage:
     """The training of all these models, and about how long what is left of it takes."""
-    updates = study.recipe.updates
+    updates = members[0].recipe.updates
     states = [state for run in runs if (run / "run.json").exists() for state in training.status(run)]
     groups = len({one.shape for one in members})
     left = sum(state["updates"] - state["update"] for state in states) + updates * max(0, groups - len(states))
