@@ -431,7 +431,8 @@ def _numbers(name: str, given: str) -> list[int]:
 
 # --- The paper's studies --------------------------------------------------------------------------------------------
 
-STUDIES = ("segmentation", "skips", "gaze", "all", "recipes")
+RECIPES = ("recipes", "gaze-recipes")
+STUDIES = ("segmentation", "skips", "gaze", "all", *RECIPES)
 
 
 @app.command()
@@ -440,7 +441,8 @@ def reproduce(
         str,
         typer.Argument(
             help="`segmentation`: what gates mark (claims A1 to A5); `skips`: what is foreseen (B1 to B4); `gaze`: "
-            "where models look (D1 to D4, E1 to E3); `all` of these; `recipes`: what gates depend on, docs/recipes.md."
+            "where models look (D1 to D4, E1 to E3); `all` of these; `recipes`, `gaze-recipes`: what gates "
+            "and gaze depend on, docs/recipes.md and docs/attention.md."
         ),
     ],
     scale: Annotated[
@@ -467,10 +469,12 @@ def reproduce(
 
     check_choice("study", study, STUDIES)
     machine.prepare()
-    if study == "recipes":
+    if study in RECIPES:
         if scale is not None or recipe != "fast" or dry_run:
-            raise InputError("recipes is a study of one scale with recipes of its own: wanted --out and --keep at most")
-        _reproduce_recipes(out or Path("runs/recipes"), keep)
+            raise InputError(
+                f"{study} is a study of one scale with recipes of its own: wanted --out and --keep at most"
+            )
+        _reproduce_recipes(study, out or Path("runs") / study, keep)
         return
     from saccade.studies import reproduce as studies
 
@@ -484,15 +488,16 @@ def reproduce(
     _print_reproduced(done)
 
 
-def _reproduce_recipes(out: Path, keep: Path | None) -> None:
-    from saccade.studies import recipes
+def _reproduce_recipes(study: str, out: Path, keep: Path | None) -> None:
+    from saccade.studies import gaze_recipes, recipes
 
+    run = {"recipes": recipes.run, "gaze-recipes": gaze_recipes.run}[study]
     with _Told() as told:
-        table = recipes.run(out, Path("data"), tell=lambda at: told(at.group, at.update, at.updates))
+        table = run(out, Path("data"), tell=told)
     _stop_unless(table is not None)
     if keep is not None:
-        table = recipes.keep(out, keep)
-    print(f"{table} has a row for every model; docs/recipes.md says what such rows say")
+        table = recipes.keep(table, keep)
+    print(f"{table} has a row for every model; docs/recipes.md and docs/attention.md say what such rows say")
 
 
 @app.command("claims")

@@ -7,12 +7,12 @@ import pytest
 
 from saccade.checks import FileError
 from saccade.studies import claims
-from saccade.studies.gaze import SPARSITY
 from saccade.studies.study import write_json, write_table
 from saccade.worlds.scripted import KINDS
 
 SEEDS = (5, 6, 7)
 REACH, POINT, STRETCH = KINDS
+OURS = 20.0  # λ of models that look around
 PROVENANCE = {
     "scale": {"name": "quick"},
     "recipe": {"name": "fast"},
@@ -150,7 +150,7 @@ def gaze(ends, *, early=None, variants=("learned",), spread=0.1, updates=(0, 100
                         by = spread * (seed - 6) * (number > 0)
                         rows.append(
                             {
-                                **model(seed, SPARSITY),
+                                **model(seed, OURS),
                                 "variant": variant,
                                 "update": update,
                                 "condition": condition,
@@ -171,7 +171,7 @@ def onset(first):
                 for update in range(0, 1100, 100):
                     lead = -2.0 if update >= begins + 100 * (seed - 6) else 3.0
                     where = {"variant": variant, "update": update, "condition": condition, "entity": target}
-                    rows.append({**model(seed, SPARSITY), **where, "lead": lead, "share": 1.0})
+                    rows.append({**model(seed, OURS), **where, "lead": lead, "share": 1.0})
     return {"gaze.csv": rows}
 
 
@@ -309,6 +309,13 @@ def test_other_λ_do_not_count_where_the_claim_is_about_one(judged):
     tables = rates()
     tables["openings.csv"] += [{**row, "sparsity": 5.0, "opening_rate": 1.0} for row in tables["openings.csv"]]
     assert judged("A5", tables)["verdict"] == "holds"
+
+
+def test_gaze_is_judged_at_our_λ_and_the_papers_is_told_beside_it(judged):
+    ours, papers = gaze(OBJECT_FIRST)["gaze.csv"], gaze(LATER)["gaze.csv"]
+    claim = judged("D2", {"gaze.csv": [{**row, "sparsity": 5.0} for row in papers] + ours})
+    assert claim["value"] == pytest.approx(-5.0)
+    assert "λ = 5: hand 7 (7 to 7), object -2" in claim["check"]
 
 
 def test_rivals_are_told_beside_the_claim_but_do_not_judge_it(judged):

@@ -100,7 +100,9 @@ def study(tmp_path_factory):
         (folder / "data").mkdir(exist_ok=True)
         sequences.save(scene(seed=seed), folder / "data" / f"{split}.safetensors")
     changes = {"updates": 4, "evaluate_every": 2, "batch": 6, "evaluate_on": 6}
-    scale = Scale(name="tiny", per_kind=4, seeds=(5, 6), sparsities=(1.0,), data=str(folder / "data"))
+    longer = {"updates": 8, "evaluate_every": 4}
+    data = str(folder / "data")
+    scale = Scale(name="tiny", per_kind=4, seeds=(5, 6), sparsities=(1.0,), gaze_recipe=longer, data=data)
     variants = (
         gaze.Variant("learned", 2.0),
         gaze.Variant("true", 2.0, boundaries="true"),
@@ -108,6 +110,7 @@ def study(tmp_path_factory):
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gaze, "VARIANTS", variants)
+        patch.setattr(gaze, "WHOLE", 8)
         patch.setattr(gaze, "SIZES", preset(latent=4, skip_shared=(16,), memory_hidden=(8,)))
         study = Study(scale, training.recipe("fast", **changes, name="fast"), folder)
         assert gaze.train(study)
@@ -135,6 +138,12 @@ def test_models_are_those_with_a_focus_and_each_has_a_name_of_its_own(study):
     ]
     assert {member.settings.context for member in members} == {3}
     assert {(member.recipe.updates, member.recipe.sparsity_warmup) for member in members} == {(8, 2)}
+
+
+def test_shorter_training_has_a_smaller_λ(study):
+    half = replace(study.scale, gaze_recipe={"updates": 4})
+    shorter, whole = (gaze.watchers(replace(study, scale=scale))[0].member for scale in (half, study.scale))
+    assert (shorter.sparsity, whole.sparsity) == (1.0, 2.0)
 
 
 def test_the_papers_recipe_is_left_as_it_is(study):

@@ -18,7 +18,6 @@ import numpy as np
 from scipy.special import stdtrit
 
 from saccade.checks import FileError
-from saccade.studies.gaze import SPARSITY
 from saccade.studies.study import SCALES, SHOWN, Rows, read_json, read_table, write_json
 from saccade.worlds.scripted import KINDS
 
@@ -429,7 +428,12 @@ def b4(tables: Tables) -> Judgement | None:
 
 def _gaze(tables: Tables, condition: str, variant: str = "learned") -> Rows:
     """Leads (t_e - t_EB, in steps) of the models with our λ, over training."""
-    return where(tables["gaze.csv"], condition=condition, variant=variant, sparsity=SPARSITY)
+    return where(tables["gaze.csv"], condition=condition, variant=variant, sparsity=_ours(tables))
+
+
+def _ours(tables: Tables) -> float:
+    """Our λ: the larger one, since the paper's is told beside it."""
+    return max((float(row["sparsity"]) for row in tables["gaze.csv"]), default=0.0)
 
 
 def _finished(rows: Rows) -> Rows:
@@ -447,7 +451,7 @@ def _told(tables: Tables, condition: str) -> str:
     """The leads of all entities at every λ."""
     rows = where(tables["gaze.csv"], condition=condition, variant="learned")
     parts = []
-    for sparsity in sorted({row["sparsity"] for row in rows}, key=lambda one: one != SPARSITY):
+    for sparsity in sorted({row["sparsity"] for row in rows}, reverse=True):
         leads = _leads(where(rows, sparsity=sparsity))
         told = ", ".join(f"{entity} {_span(estimate(own.values()), 2)}" for entity, own in leads.items() if own)
         parts.append(f"λ = {sparsity:g}: {told}")

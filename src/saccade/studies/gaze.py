@@ -55,8 +55,10 @@ VARIANTS = (
 )
 SIZES = preset("original", skip_shared=preset().skip_shared, skip_from_opening="next_boundary")
 """The sizes of the authors' own forward–inverse model: with those the paper prints, less is made of what is seen."""
-LONGER, SLOWLY = 2, 0.25
-"""What the fast recipe changes to: so many times the updates, and the share of them in which λ rises."""
+SLOWLY = 0.25
+"""The share of training in which λ rises: slower than the fast recipe has it."""
+WHOLE = 40_000
+"""Updates that the λ above are for. Shorter training has smaller ones in proportion, else gates only close."""
 CALIBRATED_ON = 1_920
 """Validation sequences, evenly spread, by which predicted variances are scaled."""
 CUE = 0.1
@@ -177,7 +179,8 @@ def watchers(study: Study) -> list[Watcher]:
     for variant in VARIANTS[: study.scale.gaze]:
         settings = replace(SIZES, context=3, observation=12 if variant.data == "cue" else 11)
         own = replace(recipe, boundaries=variant.boundaries, name=f"{recipe.name}-{variant.name}")
-        some = training.members(own, settings=settings, sparsities=(variant.sparsity,), seeds=study.scale.seeds)
+        sparsity = variant.sparsity * min(1, recipe.updates / WHOLE)
+        some = training.members(own, settings=settings, sparsities=(sparsity,), seeds=study.scale.seeds)
         found += [Watcher(variant, member) for member in some]
     return found
 
@@ -188,9 +191,8 @@ def recipe_of(study: Study) -> Recipe:
     recipe = replace(study.recipe, focus_changes=attention.CHANGES, focus_noise=attention.NOISE, name=name)
     if study.recipe.name == "paper":
         return recipe
-    updates = LONGER * recipe.updates
-    every = LONGER * recipe.evaluate_every
-    return replace(recipe, updates=updates, evaluate_every=every, sparsity_warmup=round(SLOWLY * updates))
+    recipe = replace(recipe, **study.scale.gaze_recipe)
+    return replace(recipe, sparsity_warmup=round(SLOWLY * recipe.updates))
 
 
 def folder(study: Study, data: str) -> Path:
@@ -423,7 +425,7 @@ def examples(study: Study, tell: Tell | None = None) -> dict[str, Any]:
             look, _ = next(_watched(model, over, condition.intra, scaling))
             made += [
                 {
-                    "title": f"{condition.name} {place + 1}, λ = {watcher.variant.sparsity:g}",
+                    "title": f"{condition.name} {place + 1}, λ = {watcher.member.sparsity:g}",
                     **about(watcher),
                     "condition": condition.name,
                     "kind": condition.kind,

@@ -6,7 +6,7 @@ All start from one recipe and change a setting or two; `docs/recipes.md` tells w
 import csv
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,11 +61,30 @@ def run(folder: str | os.PathLike, data: str | os.PathLike, *, updates: int = UP
 
     None if it was interrupted; the same call goes on.
     """
-    if not training.train(Path(folder) / "training", members(updates), data, tell=tell):
+    return run_members(folder, data, members(updates), measure, "recipes.csv", tell=tell)
+
+
+def run_members(
+    folder: str | os.PathLike,
+    data: str | os.PathLike,
+    wanted: Sequence[training.Member],
+    measure: Callable[[Path, training.Member, Sequences], dict[str, Any]],
+    table: str,
+    *,
+    tell=None,
+) -> Path | None:
+    """Trains models in a folder, or goes on with it, and writes a table with what is measured of each of them."""
+    run = Path(folder) / "training"
+    told = (lambda at: tell(at.group, at.update, at.updates)) if tell else None
+    if not training.train(run, wanted, data, tell=told):
         return None
     judged = sequences.load(Path(data) / "validation.safetensors")  # a recipe is a choice: not by the test sequences
-    rows = [measure(Path(folder) / "training", one, judged) for one in members(updates)]
-    path = Path(folder) / "recipes.csv"
+    rows = []
+    for number, one in enumerate(wanted):
+        rows.append(measure(run, one, judged))
+        if tell:
+            tell(table, number + 1, len(wanted))
+    path = Path(folder) / table
     with replacing(path, overwrite=True) as temporary, temporary.open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()
@@ -73,24 +92,25 @@ def run(folder: str | os.PathLike, data: str | os.PathLike, *, updates: int = UP
     return path
 
 
-def keep(folder: str | os.PathLike, results: str | os.PathLike) -> Path:
-    """Copies `recipes.csv` to `results/recipes`, with a note of what made it, and says where it is."""
-    place = Path(results) / "recipes"
+def keep(table: str | os.PathLike, results: str | os.PathLike) -> Path:
+    """Copies a table of recipes to a folder of its name in `results`, with a note of what made it; says where it is."""
+    table = Path(table)
+    folder, place = table.parent, Path(results) / table.stem
     place.mkdir(parents=True, exist_ok=True)
     known = training.about(Path(folder) / "training")
     about = {
         "made_by": known["made_by"],
         "data_checksum": known["data_checksum"],
-        "seeds": list(SEEDS),
+        "seeds": sorted({one["seed"] for group in known["groups"] for one in group}),
         "updates": training.status(Path(folder) / "training")[0]["updates"],
     }
     for name, content in (
-        ("recipes.csv", (Path(folder) / "recipes.csv").read_text()),
+        (table.name, table.read_text()),
         ("provenance.json", json.dumps(about, indent=1)),
     ):
         with replacing(place / name, overwrite=True) as temporary:
             temporary.write_text(content)
-    return place / "recipes.csv"
+    return place / table.name
 
 
 def measure(run: Path, member: training.Member, over: Sequences) -> dict[str, Any]:

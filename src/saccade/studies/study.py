@@ -71,6 +71,8 @@ class Scale:
     """How many variants of models that look around are trained, the first of `gaze.VARIANTS`; None: all."""
     recipe: Mapping[str, Any] = field(default_factory=dict)
     """Settings in which the recipe differs from the named one."""
+    gaze_recipe: Mapping[str, Any] = field(default_factory=dict)
+    """What changes further for models that look around."""
     data: str | None = None
     """The folder of the sequences; None: one of the study's own."""
     curve_on: int = 960
@@ -126,6 +128,7 @@ SCALES = {
         per_kind=3_200,
         seeds=tuple(range(5, 15)),
         sparsities=(0.0, 0.1, 1.0, 5.0),
+        gaze_recipe={"updates": 40_000, "evaluate_every": 1_000},
         data="data",
     ),
 }
@@ -224,7 +227,9 @@ class Study:
         return {
             "version": VERSION,
             "scale": {
-                name: value for name, value in asdict(self.scale).items() if name not in ("rivalry", "gru", "gaze")
+                name: value
+                for name, value in asdict(self.scale).items()
+                if name not in ("rivalry", "gru", "gaze", "gaze_recipe")
             },
             "recipe": asdict(self.recipe),
             "settings": asdict(self.members[0].settings),
