@@ -448,7 +448,7 @@ def reproduce(
     scale: Annotated[
         str | None,
         typer.Option(
-            help="`smoke`: a minute, says only that everything runs; `quick`: some ten minutes on two cores, 3 seeds; "
+            help="`smoke`: two minutes, says only that everything runs; `quick`: some ten minutes on two cores, 3 seeds; "
             "`full`: the paper's 10 seeds and all λ, hours. `quick` by default."
         ),
     ] = None,

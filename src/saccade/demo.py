@@ -13,7 +13,7 @@ from saccade.studies.study import read_json
 
 def run(out: str | os.PathLike, tell: Callable[[str, int, int], None] | None = None) -> Reproduced:
     """Both studies at the scale `demo`; called again it goes on where it was."""
-    return reproduce(("segmentation", "skips"), "demo", "fast", out=out, tell=tell)
+    return reproduce("all", "demo", "fast", out=out, tell=tell)
 
 
 def tables(folder: str | os.PathLike) -> list[Table]:

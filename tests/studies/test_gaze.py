@@ -10,7 +10,7 @@ import pytest
 from saccade import EventModel, attention, preset, sequences, training
 from saccade.benchmarks import gaze as benchmark
 from saccade.sequences import Sequences
-from saccade.studies import gaze
+from saccade.studies import gaze, gaze_recipes, recipes
 from saccade.studies.study import Scale, Study, read_table, write_json, write_table
 from saccade.worlds import dataset
 from saccade.worlds.scripted import CLAW
@@ -275,6 +275,32 @@ def test_the_benchmark_times_both_ways_on_the_same_sequences(study):
     assert numbers["replayed_processor_seconds"] > 0
     whole = numbers["carried_seconds"] * 25 * 3_200 / 3 / 60
     assert numbers["minutes_for_25_checkpoints_extrapolated"] == pytest.approx(whole)
+
+
+def test_every_recipe_that_was_tried_has_a_row_and_the_table_can_be_kept(study, tmp_path, monkeypatch):
+    changes = {"updates": 4, "evaluate_every": 2, "evaluate_on": 6, "batch": 6}
+    sizes = preset(latent=4, skip_shared=(16,), memory_hidden=(8,))
+    tried = {name: (sizes, {**changes, "sparsity_warmup": rise}, (2.0,)) for name, rise in (("soon", 1), ("late", 4))}
+    monkeypatch.setattr(gaze_recipes, "VARIANTS", tried)
+    monkeypatch.setattr(gaze_recipes, "SEEDS", (5,))
+    told = []
+    table = gaze_recipes.run(tmp_path / "run", study.data, tell=lambda *at: told.append(at))
+    rows = read_table(table)
+    assert [(row["recipe"], row["sparsity"], row["seed"]) for row in rows] == [("soon", 2.0, 5), ("late", 2.0, 5)]
+    for row in rows:
+        assert 1 - 7 <= row["lead_both_hand"] <= STEPS - 7
+        assert all(0 <= row[name] <= 1 for name in row if name.startswith(("recall", "openings", "calibrated")))
+    assert told[-1] == ("gaze-recipes.csv", 2, 2)
+    kept = recipes.keep(table, tmp_path / "results")
+    assert kept == tmp_path / "results" / "gaze-recipes" / "gaze-recipes.csv"
+    assert kept.read_text() == table.read_text()
+    made = json.loads((kept.parent / "provenance.json").read_text())
+    assert (made["seeds"], made["updates"]) == ([5], 4)
+
+
+def test_what_was_tried_is_told_apart_by_its_name():
+    labels = [member.label for member in gaze_recipes.members()]
+    assert len(set(labels)) == len(labels) == 3 * (7 + 8)
 
 
 def test_conditions_are_the_papers():

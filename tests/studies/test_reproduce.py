@@ -214,7 +214,7 @@ def test_the_plan_says_what_is_done_and_changes_nothing(folder):
     assert _state(folder) == before
 
 
-@pytest.mark.parametrize(("scale", "minutes"), [("smoke", 2), ("demo", 5), ("quick", 12)])
+@pytest.mark.parametrize(("scale", "minutes"), [("smoke", 3), ("demo", 5), ("quick", 12)])
 def test_small_scales_are_meant_to_fit_into_their_time_on_two_cores(tmp_path, monkeypatch, scale, minutes):
     monkeypatch.setattr(reproduce.machine, "cores", lambda: 2)
     assert sum(stage.seconds for stage in reproduce.plan("all", scale, out=tmp_path)) < 60 * minutes
@@ -251,6 +251,8 @@ def test_training_that_was_interrupted_is_told_and_nothing_is_judged(tmp_path, m
 def test_studies_that_are_unknown_are_refused(tmp_path):
     with pytest.raises(InputError, match="study 'diverse' is unknown: choose one of all, gaze, segmentation, skips"):
         reproduce.reproduce("diverse", TINY, out=tmp_path / "out")
+    with pytest.raises(InputError, match="the scale demo trains no models for gaze: choose another scale"):
+        reproduce.reproduce("gaze", "demo", out=tmp_path / "out")
     with pytest.raises(InputError, match="no study is named"):
         reproduce.reproduce((), TINY, out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -284,7 +286,10 @@ def test_a_dry_run_says_what_would_be_done(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "wanted"),
     [
-        (["reproduce", "diverse"], "study 'diverse' is unknown: choose one of all, gaze, recipes, segmentation, skips"),
+        (
+            ["reproduce", "diverse"],
+            "study 'diverse' is unknown: choose one of all, gaze, gaze-recipes, recipes, segmentation, skips",
+        ),
         (["reproduce", "all", "--scale", "huge"], "scale 'huge' is unknown: choose one of demo, full, quick, smoke"),
         (["reproduce", "all", "--recipe", "slow"], "recipe 'slow' is unknown: choose one of fast, paper"),
         (["reproduce", "recipes", "--scale", "quick"], "recipes is a study of one scale"),

@@ -58,7 +58,8 @@ def reproduce(
     With `keep`, tables, figures and claims are copied to `keep/SCALE-RECIPE`, and claims merged into
     `keep/claims.json`. Call `machine.prepare()` before anything else, so that every core is used.
     """
-    study, chosen = begin(scale, recipe, out), _chosen(names)
+    study = begin(scale, recipe, out)
+    chosen = _chosen(names, study)
     with only_one(study.out, "reproducing"):
         began = time.monotonic()
         _make_data(study, tell)
@@ -84,7 +85,8 @@ def plan(
     out: str | os.PathLike | None = None,
 ) -> list[Stage]:
     """What `reproduce` would do, what of it is done already, and about how long the rest takes; nothing is changed."""
-    study, chosen = begin(scale, recipe, out), _chosen(names)
+    study = begin(scale, recipe, out)
+    chosen = _chosen(names, study)
     cores = machine.cores()
     count = study.scale.per_kind * 3
     missing = [split for split in SPLITS if not (study.data / f"{split}.safetensors").exists()]
@@ -164,15 +166,19 @@ def _span(seeds: Sequence[int]) -> str:
     return f"{seeds[0]}–{seeds[-1]}" if len(seeds) > 1 else str(seeds[0])
 
 
-def _chosen(names: Sequence[str]) -> list[str]:
-    """The studies meant, in their order."""
+def _chosen(names: Sequence[str], study: Study) -> list[str]:
+    """The studies meant, in their order; all of them are those that the scale has models for."""
     if isinstance(names, str):
         names = (names,)
     for name in names:
         check_choice("study", name, (*STUDIES, "all"))
     if not names:
         raise InputError(f"no study is named: wanted some of {', '.join(STUDIES)}, or all")
-    return [name for name in STUDIES if name in names or "all" in names]
+    has = {name: name != "gaze" or study.scale.gaze != 0 for name in STUDIES}
+    for name in names:
+        if not has.get(name, True):
+            raise InputError(f"the scale {study.scale.name} trains no models for {name}: choose another scale")
+    return [name for name in STUDIES if name in names or ("all" in names and has[name])]
 
 
 # --- Stages --------------------------------------------------------------------------------------------------------
