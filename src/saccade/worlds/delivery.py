@@ -1,0 +1,74 @@
+"""Episodes in which a planner, a policy, or both, bring the object to the goal in the true world."""
+
+import zlib
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from saccade.worlds import near_fetch
+from saccade.worlds.apex import Planner
+from saccade.worlds.fetch import GOAL, NEAR, OBJECT, USUAL_HEIGHT, Fetch, State, place
+from saccade.worlds.policy import Guidance, Policy, act
+
+STEPS = 50
+
+
+@dataclass(frozen=True)
+class Played:
+    """What happened in N episodes, and what the planner would have done at each step."""
+
+    observation: Float[np.ndarray, "episodes steps_and_one 11"]
+    action: Float[np.ndarray, "episodes steps 4"]
+    state: Float[np.ndarray, "episodes steps 24"]  # as the cheaper world has it
+    advice: Float[np.ndarray, "episodes steps 4"]  # the planner's action, executed or not
+
+    @property
+    def delivered(self) -> np.ndarray:
+        """Whether the object is within 5 cm of the goal in the end."""
+        last = self.observation[:, -1]
+        return np.linalg.norm(last[:, OBJECT] - last[:, GOAL], axis=-1) < NEAR
+
+
+def starts(world: Fetch, name: str, seed: int, numbers: range) -> State:
+    """Robots at home with object and goal drawn at random; what is drawn follows from name, seed and number alone."""
+    home = world.home(USUAL_HEIGHT)
+    streams = [np.random.default_rng((seed, zlib.crc32(name.encode()), number)) for number in numbers]
+    places, goals = zip(*(place(home, rng) for rng in streams), strict=True)
+    return world.start(np.full(len(numbers), USUAL_HEIGHT), np.array(places), np.array(goals))
+
+
+def play(
+    world: Fetch,
+    state: State,
+    seeds: list[tuple[int, ...]],
+    *,
+    planner: Planner | None = None,
+    policy: Policy | None = None,
+    policy_drives: np.ndarray | None = None,
+    steps: int = STEPS,
+) -> Played:
+    """Episodes from these states: driven by the planner if there is one, guided by the policy if there is one.
+
+    Where `policy_drives`, the planner only says what it would do. Without a planner the policy drives alone.
+    """
+    read = near_fetch.Reader()
+    goal = near_fetch.from_table(state.observation, state.table_height)[:, GOAL]
+    plans = planner.begin(seeds) if planner else None
+    drives = np.zeros(len(state), bool) if policy_drives is None else policy_drives
+    observations, actions, states, advices = [state.observation], [], [], []
+    for _ in range(steps):
+        near = read(state)
+        own = None if policy is None else np.asarray(act(policy, near, goal), float)
+        if planner is None or plans is None:
+            assert own is not None
+            advice = action = own
+        else:
+            guide = None if policy is None else Guidance(policy, planner.model, near, goal)
+            plans, advice = planner.plan(plans, near, near_fetch.delivery(goal), guide)
+            action = advice if own is None else np.where(drives[:, None], own, advice)
+        state = world.step(state, action)
+        observations.append(state.observation)
+        for kept, new in ((actions, action), (states, near), (advices, advice)):
+            kept.append(new)
+    return Played(*(np.stack(kept, 1) for kept in (observations, actions, states, advices)))
