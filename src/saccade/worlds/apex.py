@@ -46,6 +46,9 @@ class Settings:
         return max(int(self.trajectories * self.decay**-iteration), 2 * self.elites)
 
 
+GUIDED = Settings(horizon=20, trajectories=20, iterations=2, elites=6)
+"""What is enough where a good policy guides: a quarter of the work."""
+
 # A cost tells for every episode, trajectory and step what it costs to be in a state after an action.
 Cost = Callable[
     [Float[np.ndarray, "episodes tried time state"], Float[np.ndarray, "episodes tried time action"]],
@@ -138,6 +141,7 @@ class Plans:
     step: int
     mean: Float[np.ndarray, "episodes time action"]
     elites: Float[np.ndarray, "episodes kept time action"] | None
+    agreed: Float[np.ndarray, "episodes action"]  # the elites' mean first action: less noisy than the best one's
 
     def __len__(self) -> int:
         return len(self.seeds)
@@ -165,7 +169,7 @@ class Planner:
         names = tuple(seed if isinstance(seed, tuple) else (seed,) for seed in seeds)
         middle = (self.low + self.high) / 2
         mean = np.broadcast_to(middle, (len(names), self.settings.horizon, len(middle))).copy()
-        return Plans(names, 0, mean, None)
+        return Plans(names, 0, mean, None, mean[:, 0])
 
     def plan(
         self,
@@ -208,6 +212,7 @@ class Planner:
             plans,
             step=plans.step + 1,
             mean=np.concatenate([mean[:, 1:], mean[:, -1:]], axis=1),
+            agreed=elites[:, :, 0].mean(1),
             elites=np.concatenate([elites[:, : self.kept, 1:], ends], axis=2),
         )
         return after, elites[:, 0, 0]

@@ -21,7 +21,9 @@ class Played:
     observation: Float[np.ndarray, "episodes steps_and_one 11"]
     action: Float[np.ndarray, "episodes steps 4"]
     state: Float[np.ndarray, "episodes steps 24"]  # as the cheaper world has it
-    advice: Float[np.ndarray, "episodes steps 4"]  # the planner's action, executed or not
+    advice: Float[
+        np.ndarray, "episodes steps 4"
+    ]  # what the planner's best sequences agreed on; the policy's without one
 
     @property
     def delivered(self) -> np.ndarray:
@@ -31,10 +33,19 @@ class Played:
 
 
 def starts(world: Fetch, name: str, seed: int, numbers: range) -> State:
-    """Robots at home with object and goal drawn at random; what is drawn follows from name, seed and number alone."""
+    """Robots at home with object and goal drawn as Gymnasium-Robotics does, but never so that nothing is to be done.
+
+    What is drawn follows from name, seed and number alone.
+    """
     home = world.home(USUAL_HEIGHT)
-    streams = [np.random.default_rng((seed, zlib.crc32(name.encode()), number)) for number in numbers]
-    places, goals = zip(*(place(home, rng) for rng in streams), strict=True)
+    places, goals = [], []
+    for number in numbers:
+        rng = np.random.default_rng((seed, zlib.crc32(name.encode()), number))
+        where, goal = place(home, rng)
+        while np.linalg.norm(np.append(where, home.object_height) - goal) < NEAR:
+            where, goal = place(home, rng)
+        places.append(where)
+        goals.append(goal)
     return world.start(np.full(len(numbers), USUAL_HEIGHT), np.array(places), np.array(goals))
 
 
@@ -62,13 +73,13 @@ def play(
         own = None if policy is None else np.asarray(act(policy, near, goal), float)
         if planner is None or plans is None:
             assert own is not None
-            advice = action = own
+            agreed = action = own
         else:
             guide = None if policy is None else Guidance(policy, planner.model, near, goal)
-            plans, advice = planner.plan(plans, near, near_fetch.delivery(goal), guide)
-            action = advice if own is None else np.where(drives[:, None], own, advice)
+            plans, best = planner.plan(plans, near, near_fetch.delivery(goal), guide)
+            action, agreed = best if own is None else np.where(drives[:, None], own, best), plans.agreed
         state = world.step(state, action)
         observations.append(state.observation)
-        for kept, new in ((actions, action), (states, near), (advices, advice)):
+        for kept, new in ((actions, action), (states, near), (advices, agreed)):
             kept.append(new)
     return Played(*(np.stack(kept, 1) for kept in (observations, actions, states, advices)))

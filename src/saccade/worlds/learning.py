@@ -19,8 +19,8 @@ from saccade.worlds import policy as policies
 from saccade.worlds.fetch import GOAL, Fetch
 
 SEED = 42
-EPISODES = (64, *[64] * 11)  # in each round
-PLANNER = apex.Settings()
+PAPER = apex.Settings()
+ROUNDS = ((64, PAPER), *[(64, apex.GUIDED)] * 11)  # episodes, and how they are planned
 UPDATES = 6_000
 TEST = 100
 
@@ -30,8 +30,8 @@ def learn(folder: Path) -> policies.Policy:
     folder.mkdir(parents=True, exist_ok=True)
     policy, seen, advice = None, [], []
     with Fetch() as world, near_fetch.model() as model:
-        planner = apex.Planner(model, -np.ones(4), np.ones(4), PLANNER)
-        for number, episodes in enumerate(EPISODES):
+        for number, (episodes, settings) in enumerate(ROUNDS):
+            planner = apex.Planner(model, -np.ones(4), np.ones(4), settings)
             path = folder / f"round-{number:02d}.npz"
             if not path.exists():
                 _round(path, world, planner, policy, number, episodes)
@@ -52,7 +52,7 @@ def learn(folder: Path) -> policies.Policy:
             )
             test = delivery.play(world, delivery.starts(world, "test", SEED, range(TEST)), [], policy=policy)
             print(f"policy {number}: loss {loss:.4f}, alone delivers {test.delivered.mean():.2f}", flush=True)
-            policies.save(policy, made, rounds=number + 1, seed=SEED, planner=asdict(PLANNER), updates=UPDATES)
+            policies.save(policy, made, rounds=number + 1, seed=SEED, planner=asdict(settings), updates=UPDATES)
     assert policy is not None
     return policy
 

@@ -30,7 +30,7 @@ _FINGER = """
     </body>"""
 _XML = f"""
 <mujoco>
-  <option timestep="{STEP}" integrator="implicitfast"/>
+  <option timestep="{STEP}"><flag island="disable"/></option>
   <default><default class="hand"><geom margin="0.001" solimp="0.99 0.99 0.01" solref="0.01 1"/></default></default>
   <worldbody>
     <geom name="table" type="plane" size="1 1 1"/>

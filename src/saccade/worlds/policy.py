@@ -80,7 +80,7 @@ def act(policy: Policy, state: Float[Either, "*shape 24"], goal: Float[Either, "
 
 
 @eqx.filter_jit
-def _distance(policy: Policy, state: np.ndarray, goal: np.ndarray, action: np.ndarray) -> Array:
+def _distance(policy: Policy, state: Either, goal: Either, action: Either) -> Array:
     return jnp.sum((policy(look(state, goal)) - action) ** 2, -1)
 
 
@@ -149,10 +149,7 @@ def fit(
 
 def save(policy: Policy, path: str | os.PathLike, **notes: object) -> None:
     """Writes a policy with notes on how it came about."""
-    tensors = {
-        jax.tree_util.keystr(name): np.asarray(leaf) for name, leaf in jax.tree_util.tree_leaves_with_path(policy)
-    }
-    saving.write(path, tensors, {"kind": "Policy", "notes": notes}, overwrite=True)
+    saving.write(path, saving.named(policy), {"kind": "Policy", "notes": notes}, overwrite=True)
 
 
 def load(path: str | os.PathLike = SHIPPED) -> Policy:
@@ -161,4 +158,4 @@ def load(path: str | os.PathLike = SHIPPED) -> Policy:
     if about.get("kind") != "Policy":
         raise FileError(f"{path} holds a {about.get('kind')!r}: wanted a policy")
     skeleton = eqx.filter_eval_shape(Policy, key=jax.random.key(0))
-    return jax.tree_util.tree_map_with_path(lambda name, _: jnp.asarray(tensors[jax.tree_util.keystr(name)]), skeleton)
+    return jax.tree.map(jnp.asarray, saving.fill(path, skeleton, tensors))
