@@ -21,9 +21,7 @@ class Played:
     observation: Float[np.ndarray, "episodes steps_and_one 11"]
     action: Float[np.ndarray, "episodes steps 4"]
     state: Float[np.ndarray, "episodes steps 24"]  # as the cheaper world has it
-    advice: Float[
-        np.ndarray, "episodes steps 4"
-    ]  # what the planner's best sequences agreed on; the policy's without one
+    advice: Float[np.ndarray, "episodes steps 4"]  # what the planner's elites agreed on, or without one, the action
 
     @property
     def delivered(self) -> np.ndarray:

@@ -21,7 +21,7 @@ from saccade.checks import FileError
 from saccade.networks import MLP
 from saccade.worlds.apex import Model
 
-HIDDEN = (128, 128)
+HIDDEN = (128, 128, 128)
 SHIPPED = Path(__file__).with_name("policy.safetensors")
 
 # Which features and actions change sign where x is mirrored, and where y is.
