@@ -128,7 +128,7 @@ def data_scripted(
 @data.command("apex")
 def data_apex(
     folder: Annotated[Path, typer.Argument(help="Where train, validation and test.safetensors go.")] = Path(
-        "data-apex"
+        "data/apex"
     ),
     train: Annotated[int, typer.Option(min=0, help="Sequences in this split; 0 leaves it out.")] = 9600,
     validation: Annotated[int, typer.Option(min=0, help="Sequences in this split; 0 leaves it out.")] = 3200,

@@ -6,7 +6,7 @@ What they did is told from what was seen, by the rules of `ways` and `events`.
 import os
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -66,7 +66,7 @@ def make(
                 blocks.append(kept(parts / f"{split} diverse {first}.safetensors", wanted[split], made))
                 if progress:
                     progress(split, numbers.stop, counts[split])
-        return sequences.Sequences(**{**vars(sequences.concatenate(blocks)), "origin": wanted[split]})
+        return replace(sequences.concatenate(blocks), origin=wanted[split])
 
     return fill(Path(folder), wanted, whole)
 
