@@ -125,6 +125,35 @@ def data_scripted(
         _print_summary(str(path), _summary(path))
 
 
+@data.command("apex")
+def data_apex(
+    folder: Annotated[Path, typer.Argument(help="Where train, validation and test.safetensors go.")] = Path(
+        "data/apex"
+    ),
+    train: Annotated[int, typer.Option(min=0, help="Sequences in this split; 0 leaves it out.")] = 9600,
+    validation: Annotated[int, typer.Option(min=0, help="Sequences in this split; 0 leaves it out.")] = 3200,
+    test: Annotated[int, typer.Option(min=0, help="Sequences in this split; 0 leaves it out.")] = 3200,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same bytes.")] = 42,
+    workers: Annotated[int | None, typer.Option(min=1, help="Threads; all cores by default.")] = None,
+) -> None:
+    """Makes sequences in which a planner brings the object to the goal, by lifting, pushing or flicking it.
+
+    Interrupted, the same command goes on where it was. docs/apex.md says by which rules ways of moving are told apart.
+    """
+    from saccade import machine
+
+    machine.prepare()
+    from saccade.worlds import diverse
+
+    counts = {split: count for split, count in (("train", train), ("validation", validation), ("test", test)) if count}
+    if not counts:
+        raise InputError("train, validation and test are all 0: wanted sequences in at least one of them")
+    with _Told() as told:
+        paths = diverse.make(folder, counts, seed=seed, workers=workers, progress=told)
+    for path in paths.values():
+        _print_summary(str(path), _summary(path))
+
+
 @data.command("info")
 def data_info(
     path: Annotated[Path, typer.Argument(help="A file of sequences, or a folder of such files.")] = Path("data"),
@@ -229,7 +258,9 @@ def _print_summary(name: str, summary: dict[str, Any]) -> None:
         events = list(dict.fromkeys(event for counts in summary["events"].values() for event in counts))
         table = Table("", *summary["events"], title="Sequences, and steps of each event")
         kinds = summary["kinds"] or {}
-        table.add_row("sequences", *(str(kinds.get(kind, summary["sequences"])) for kind in summary["events"]))
+        counts = [kinds.get(kind, summary["sequences"]) for kind in summary["events"]]
+        table.add_row("sequences", *map(str, counts))
+        table.add_row("share", *(f"{count / summary['sequences']:.1%}" for count in counts))
         for event in events:
             table.add_row(event, *(str(counts.get(event, "")) for counts in summary["events"].values()))
         console.print(table)
@@ -644,6 +675,25 @@ def bench_gaze(
 
     with _Told() as told:
         numbers = benchmark(data, sequences=sequences, progress=told)
+    _print_numbers(numbers, as_json)
+
+
+@bench.command("apex")
+def bench_apex(
+    as_json: AsJson = False,
+    episodes: Annotated[int, typer.Option(min=1, help="Episodes of 50 steps for each way.")] = 200,
+    ways: Annotated[str, typer.Option(help="`policy` alone, planner `guided` by it, `planner` alone.")] = (
+        "policy,guided,planner"
+    ),
+) -> None:
+    """Share of episodes in which the object gets to its goal, and the time for a step: policy, planner, or both."""
+    from saccade import machine
+
+    machine.prepare()
+    from saccade.benchmarks.apex import benchmark
+
+    with _Told() as told:
+        numbers = benchmark(episodes, tuple(ways.split(",")), progress=told)
     _print_numbers(numbers, as_json)
 
 

@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,14 @@ from saccade.worlds import fetch, scripted
 PER_KIND = {"train": 3200, "validation": 3200, "test": 3200}  # the paper's set (section IV)
 SEED = 42
 BLOCK = 512  # sequences made between two saves: some five seconds' work
-_METRES = ("m",) * len(fetch.OBSERVATION)
+PACKAGES = ("saccade", "mujoco", "gymnasium-robotics", "numpy")
+NAMES: dict[str, Any] = {
+    "observation_names": fetch.OBSERVATION,
+    "action_names": fetch.ACTION,
+    "observation_units": ("m",) * len(fetch.OBSERVATION),
+    "action_units": ("5 cm", "5 cm", "5 cm", "gripper"),
+    "entities": {"hand": (0, 1, 2), "object": (3, 4, 5), "goal": (8, 9, 10)},
+}
 
 Progress = Callable[[str, int, int], None]
 
@@ -46,19 +54,34 @@ def make(
         check_choice("split", split, scripted.SPLITS)
     heights = fetch.check_heights(table_height)
     wanted = {split: _origin(split, count, seed, heights) for split, count in per_kind.items()}
-    paths = {split: folder / f"{split}.safetensors" for split in per_kind}
+
+    def whole(split: str, parts: Path) -> Sequences:
+        with fetch.Fetch(workers) as world:
+            blocks = _blocks(world, parts, split, per_kind[split], seed, heights, wanted[split], progress)
+        discarded = {kind: sum(block.origin["discarded"] for block in blocks[kind]) for kind in scripted.KINDS}
+        together = sequences.concatenate([block for kind in scripted.KINDS for block in blocks[kind]])
+        return replace(together, origin={**wanted[split], "discarded": discarded})
+
+    return fill(folder, wanted, whole)
+
+
+def fill(
+    folder: Path, wanted: Mapping[str, Mapping[str, Any]], make: Callable[[str, Path], Sequences]
+) -> dict[str, Path]:
+    """A folder's splits, each with the origin that is wanted, made where they are not there yet.
+
+    `make` is told which split, and where its blocks may be kept until all splits are there.
+    """
+    paths = {split: folder / f"{split}.safetensors" for split in wanted}
     missing = [split for split, path in paths.items() if not _is_there(path, wanted[split])]
     if not missing:
         return paths
     parts = folder / ".unfinished"
-    with only_one(parts, "making sequences"), fetch.Fetch(workers) as world:
+    with only_one(parts, "making sequences"):
         for left_over in (*parts.glob(".*.tmp"), *folder.glob(".*.safetensors.*.tmp")):  # of a run killed while writing
             left_over.unlink()
         for split in missing:
-            blocks = _blocks(world, parts, split, per_kind[split], seed, heights, wanted[split], progress)
-            discarded = {kind: sum(block.origin["discarded"] for block in blocks[kind]) for kind in scripted.KINDS}
-            whole = sequences.concatenate([block for kind in scripted.KINDS for block in blocks[kind]])
-            sequences.save(replace(whole, origin={**wanted[split], "discarded": discarded}), paths[split])
+            sequences.save(make(split, parts), paths[split])
         shutil.rmtree(parts)
     return paths
 
@@ -86,11 +109,7 @@ def scripted_sequences(
         columns={"table_height": made.table_height},
         event_names=scripted.EVENTS,
         kind_names=scripted.KINDS,
-        observation_names=fetch.OBSERVATION,
-        action_names=fetch.ACTION,
-        observation_units=_METRES,
-        action_units=("5 cm", "5 cm", "5 cm", "gripper"),
-        entities={"hand": (0, 1, 2), "object": (3, 4, 5), "goal": (8, 9, 10)},
+        **NAMES,
         origin={"discarded": made.discarded},
     )
 
@@ -112,18 +131,24 @@ def _blocks(
         for first in range(0, count, BLOCK):
             size = min(BLOCK, count - first)
             path = folder / f"{split} {kind} {first}.safetensors"
-            block = _finished(path, origin)
-            if block is None:
-                block = scripted_sequences(
-                    kind, size, seed=seed, split=split, first=first, table_height=heights, world=world
-                )
-                block = replace(block, origin={**block.origin, "of": origin})
-                sequences.save(block, path, overwrite=True)
-            blocks[kind].append(block)
+            scripted_block = partial(
+                scripted_sequences, kind, size, seed=seed, split=split, first=first, table_height=heights, world=world
+            )
+            blocks[kind].append(kept(path, origin, scripted_block))
             done += size
             if progress:
                 progress(split, done, count * len(scripted.KINDS))
     return blocks
+
+
+def kept(path: Path, origin: Mapping[str, Any], make: Callable[[], Sequences]) -> Sequences:
+    """A block of a set: read if an earlier run left it, made and kept for a later run if not."""
+    block = _finished(path, origin)
+    if block is None:
+        block = make()
+        block = replace(block, origin={**block.origin, "of": origin})
+        sequences.save(block, path, overwrite=True)
+    return block
 
 
 def _finished(path: Path, origin: Mapping[str, Any]) -> Sequences | None:
@@ -149,7 +174,6 @@ def _is_there(path: Path, origin: Mapping[str, Any]) -> bool:
 
 def _origin(split: str, count: int, seed: int, heights: tuple[float, float]) -> dict[str, Any]:
     """What a set says of itself; nothing in it depends on the machine or the number of workers."""
-    packages = ("saccade", "mujoco", "gymnasium-robotics", "numpy")
     return {
         "world": "Fetch Pick & Place",
         "script": list(scripted.KINDS),
@@ -159,6 +183,6 @@ def _origin(split: str, count: int, seed: int, heights: tuple[float, float]) -> 
         "steps": scripted.STEPS,
         "motor_noise": scripted.MOTOR_NOISE,
         "table_height": list(heights),
-        "versions": {package: version(package) for package in packages},
+        "versions": {package: version(package) for package in PACKAGES},
         "command": f"saccade data scripted --{split} {count} --seed {seed} --table {heights[0]:g} {heights[1]:g}",
     }
