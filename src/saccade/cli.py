@@ -479,8 +479,8 @@ def reproduce(
     scale: Annotated[
         str | None,
         typer.Option(
-            help="`smoke`: two minutes, says only that everything runs; `quick`: some ten minutes on two cores, 3 seeds; "
-            "`full`: the paper's 10 seeds and all λ, hours. `quick` by default."
+            help="`smoke`: two minutes, says only that everything runs; `quick`: some twelve minutes on two cores, 3 "
+            "seeds; `full`: the paper's 10 seeds and all λ, a night. `quick` by default."
         ),
     ] = None,
     recipe: Annotated[str, typer.Option(help="`fast`, or `paper`, 75 times as long: docs/recipes.md.")] = "fast",
