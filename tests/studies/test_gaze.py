@@ -260,6 +260,7 @@ def test_examples_show_the_focus_at_every_step(study, tables):
     assert len(shown) == 4 * 3  # of the first seed with its own gates
     first = shown[0]
     assert len(first["focus"]) == len(first["intra"]) == len(first["opening"]) == STEPS
+    assert {one["end"] for one in shown} == {7}
     for step, focus in enumerate(first["focus"]):  # of the condition intra
         assert focus == list(ENTITIES)[int(np.argmin(first["intra"][step]))]
 

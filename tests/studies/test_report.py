@@ -88,6 +88,7 @@ def _example(seed=0, **changes):
         "condition": "both",
         **{name: episode[name] for name in ("kind", "table_height", "entities", "observation", "opening")},
         "focus": FOCUS,
+        "end": 4,
         "intra": unsure[0],
         "inter": unsure[1],
         **changes,
@@ -384,7 +385,7 @@ def test_the_focus_moves_with_time(page, gaze):
     assert seen == [f"looks at the {name}" for name in FOCUS]
     assert "nothing is chosen" in _text(page, "#gaze-readout-caption")
     assert page("document.querySelectorAll('#gaze-readout .bar').length") == 0
-    assert "first looks: hand 1, object 3, goal 6" in _text(page, "#gaze-facts")
+    assert "first looks: hand 1, object 3, goal 6 · the hand gets there at step 4" in _text(page, "#gaze-facts")
     assert _step(page) == 0  # the other viewer stays where it is
 
 

@@ -294,8 +294,7 @@ def arrivals_of(looked: Float[np.ndarray, "time count entities"], over: Sequence
     Sequences whose event never ends are left out; `share` says in how many of the others the entity is attended at all,
     `deviation` how much the lead differs between them, `end` when the event ends in the mean.
     """
-    observation = np.swapaxes(over.observation[:, : over.time], 0, 1)
-    end = attention.first_near(observation, over.entities[ABOUT], over.entities[condition.target], NEAR)
+    end = ends_of(over, condition)
     ended = np.isfinite(end)
     lead = (attention.arrival(looked) - end[:, None])[ended]
     attended = np.any(looked > 0, axis=0)[ended]
@@ -312,6 +311,12 @@ def arrivals_of(looked: Float[np.ndarray, "time count entities"], over: Sequence
         }
         for number, entity in enumerate(over.entities)
     ]
+
+
+def ends_of(over: Sequences, condition: Condition) -> Float[np.ndarray, " count"]:
+    """The step, counted from 1, at which the hand gets to its target; NaN if it never does."""
+    observation = np.swapaxes(over.observation[:, : over.time], 0, 1)
+    return attention.first_near(observation, over.entities[ABOUT], over.entities[condition.target], NEAR)
 
 
 def focus(
@@ -422,6 +427,7 @@ def examples(study: Study, tell: Tell | None = None) -> dict[str, Any]:
         scaling = scaling_of(model, watcher, validation[watcher.variant.data])
         for condition in CONDITIONS:
             over = _of_kind(study.test, condition.kind)[:EXAMPLES]
+            end = ends_of(over, condition)
             look, _ = next(_watched(model, over, condition.intra, scaling))
             made += [
                 {
@@ -435,6 +441,7 @@ def examples(study: Study, tell: Tell | None = None) -> dict[str, Any]:
                     "focus": [list(over.entities)[one] for one in np.asarray(look.focus)[:, place].argmax(-1)],
                     "intra": rounded(np.asarray(look.intra)[:, place]),
                     "inter": rounded(np.asarray(look.inter)[:, place]),
+                    "end": int(end[place]) if np.isfinite(end[place]) else None,
                     "opening": (np.asarray(look.gate)[:, place] > 0).any(-1).tolist(),
                 }
                 for place in range(len(over))

@@ -496,6 +496,7 @@
         pen.fillStyle = paint.entities[thing % paint.entities.length];
         pen.fillRect(x(t), thing * row, x(t + 1) - x(t), row - 2);
       });
+      if (known(episode.end)) line(pen, [[x(episode.end - 0.5), 0], [x(episode.end - 0.5), height]], { colour: paint.ink, width: 1.5, dash: [3, 3] });
       for (const t of marked(episode.opening)) {
         outline(pen, SHAPES[4], [x(t + 0.5), height - row / 2 - 2], 4.5);
         pen.fillStyle = paint.ink;
@@ -664,7 +665,7 @@
       }
       if (episode.focus) {
         inSpace.push([svg(`<circle cx="12" cy="8" r="6.5" fill="none" stroke="${first}" stroke-width="2.5"/><circle cx="12" cy="8" r="2.5" fill="${first}"/>`), "Ring", "what the model looks at now. It sees the other things through noise."]);
-        items.push([svg(`<rect x="2" y="3" width="20" height="10" fill="${first}"/>`), "Focus", "what the model looked at, step by step; a triangle marks a step at which some gate of its memory opened."]);
+        items.push([svg(`<rect x="2" y="3" width="20" height="10" fill="${first}"/>`), "Focus", "what the model looked at, step by step; a triangle marks a step at which some gate of its memory opened, the dashed line the step at which the hand gets there: to the object, or to the goal in pointing."]);
         items.push([svg(`<path d="M1 8h22" stroke="${first}" stroke-width="2.5"/>`), "Unsure", "how unsure it would be of where the hand will be, were it to look at each thing: in the next step, and at the next event boundary. It looks where it would be the least unsure: of the next step (intra), of the next event (inter), or of both together."]);
       }
       if (episode.phase) items.push([svg(`<rect width="24" height="16" fill="${PHASES[0]}" opacity=".45"/><rect y="13" width="24" height="3" fill="${PHASES[0]}"/>`), "Phases", "what the script that moved the robot was doing. The model is never told."]);
@@ -687,6 +688,7 @@
       if (episode.focus) {
         const first = (thing) => { const step = episode.focus.indexOf(thing); return step < 0 ? "never" : step + 1; };
         parts.push(episode.group, episode.condition, `first looks: ${episode.entities.map(([name], thing) => `${name} ${first(thing)}`).join(", ")}`);
+        if (known(episode.end)) parts.push(`the hand gets there at step ${episode.end}`);
       }
       if (episode.true_boundary) parts.push(`true boundaries: ${steps(marked(episode.true_boundary))}`);
       byId("facts").textContent = parts.join(" · ");

@@ -61,7 +61,8 @@ def write(
     `phase`, `true_boundary`, `skip_mean` and `skip_sd` (T rows each) and `table_height`.
     An entry of `gaze` is one sequence with what a model looks at in it: `title`, `variant`, `sparsity`, `seed`,
     `condition`, `kind`, `entities`, `observation` (T + 1 rows), `focus` (an entity's name for each step), `intra` and
-    `inter` (T rows: how unsure the model would be with each focus), `opening`, and, where it is known, `table_height`.
+    `inter` (T rows: how unsure the model would be with each focus), `opening`, and, where they are known, `end` (the
+    step, counted from 1, at which the hand gets to what it moves to) and `table_height`.
     """
     assets = resources.files("saccade.studies")
     style, script, page = (
@@ -307,6 +308,7 @@ def _looks(number: int, example: Mapping) -> dict[str, Any]:
         **_episode(number, {**unknown, **example}),
         "group": f"{example['variant']}, λ = {example['sparsity']:g}",
         "condition": str(example["condition"]),
+        "end": example.get("end"),
         "focus": [names.index(name) for name in focus],
         **{name: _rounded(number, name, example[name], steps, len(names)) for name in ("intra", "inter")},
     }
