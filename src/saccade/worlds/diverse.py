@@ -137,7 +137,7 @@ def _alone(observation: np.ndarray) -> np.ndarray:
     away = observation[..., OBJECT] - observation[..., HAND]
     opening = observation[..., FINGERS].max(-1)
     beyond = np.stack([np.abs(away[..., 0]), np.abs(away[..., 1]) - opening, -away[..., 2]], -1)
-    return (beyond > BEYOND).any(-1)
+    return np.any(beyond > BEYOND, axis=-1)
 
 
 def _in_air(observation: np.ndarray) -> np.ndarray:
