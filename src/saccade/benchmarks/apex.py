@@ -18,7 +18,7 @@ WAYS: dict[str, apex.Settings | None] = {
     "planner": apex.Settings(),
 }
 TOGETHER = 25  # episodes planned at once
-SEED = 0
+SEED = 1
 
 
 def benchmark(
