@@ -682,9 +682,10 @@ def bench_gaze(
 def bench_apex(
     as_json: AsJson = False,
     episodes: Annotated[int, typer.Option(min=1, help="Episodes of 50 steps for each way.")] = 200,
-    ways: Annotated[str, typer.Option(help="`policy` alone, planner `guided` by it, `planner` alone.")] = (
-        "policy,guided,planner"
-    ),
+    ways: Annotated[
+        str,
+        typer.Option(help="`policy` alone, planner `guided` by it, the same at full effort (`apex`), `planner` alone."),
+    ] = ("policy,guided,apex,planner"),
 ) -> None:
     """Share of episodes in which the object gets to its goal, and the time for a step: policy, planner, or both."""
     from saccade import machine

@@ -19,5 +19,5 @@ def test_success_and_times_are_reported_for_each_way_asked_for():
 
 
 def test_an_unknown_way_is_refused():
-    with pytest.raises(InputError, match="choose one of guided, planner, policy"):
+    with pytest.raises(InputError, match="choose one of apex, guided, planner, policy"):
         benchmark(episodes=1, ways=("polcy",))

@@ -27,8 +27,9 @@ def _along(way, begin=8, end=18):
 
 
 LIFT = _sequence(_along([0.1, 0, 0.2]), _along([0.1, 0, 0.2]), [0.1, 0, 0.2])
-PUSH = _sequence(_along([0.2, 0, 0]), _along([0.2, 0, 0]) - [0.04, 0, 0], [0.2, 0, 0])
-FLICK = _sequence(_along([0.2, 0, 0]), [-0.05, 0, 0], [0.2, 0, 0])
+PUSH = _sequence(_along([0, 0.2, 0]), _along([0, 0.2, 0]) - [0, 0.09, 0], [0, 0.2, 0])  # with an open finger's back
+PUSH[..., FINGERS] = 0.05
+FLICK = _sequence(_along([0.2, 0, 0]), [-0.04, 0, 0], [0.2, 0, 0])
 FAIL = _sequence(_along([0.2, 0, 0]), _along([0.2, 0, 0]), [-0.2, 0, 0])
 
 

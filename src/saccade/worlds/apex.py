@@ -230,19 +230,14 @@ class Planner:
 
     def _costs(self, state: np.ndarray, actions: np.ndarray, cost: Cost, guide: Guide | None) -> np.ndarray:
         """What each trajectory costs; one whose simulation burst costs more than all others."""
-        states = self.model.roll(state, actions)
+        settings, states = self.settings, self.model.roll(state, actions)
         costs = cost(states, actions).sum(-1)
         costs = np.where(np.isfinite(costs), costs, np.inf)
-        if guide is None or not self.settings.pull:
+        if guide is None or not settings.pull:
             return costs
         away = np.where(np.isfinite(costs), guide.distance(states, actions).sum(-1), np.inf)
-        return (
-            costs
-            + self.settings.pull
-            * _range(costs, self.settings.elites)[:, None]
-            * away
-            / np.maximum(_range(away, self.settings.elites), 1e-9)[:, None]
-        )
+        weight = settings.pull * _range(costs, settings.elites)[:, None]
+        return costs + weight * away / np.maximum(_range(away, settings.elites), 1e-9)[:, None]
 
 
 def _range(costs: np.ndarray, elites: int) -> np.ndarray:

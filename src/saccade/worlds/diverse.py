@@ -33,7 +33,7 @@ BLOCK = 64  # sequences planned at once, and between two saves
 TOUCHED = 0.002  # metres the object has moved when it counts as touched
 LIFTED = 0.01  # metres above where it lay, from which the object is in the air
 HELD = 0.03  # metres between hand and object, up to which it can be between the fingers
-ALONE = 0.07  # metres between hand and object, from which it moves on its own
+BEYOND = np.array([0.05, 0.05, 0.055])  # metres aside of the hand, aside of a finger, below it: where no finger touches
 FLOWN = 0.03  # metres that a flicked object moves on its own
 
 
@@ -111,12 +111,13 @@ def events(observation: Float[np.ndarray, "count rows 11"]) -> Int[np.ndarray, "
 def ways(observation: Float[np.ndarray, "count rows 11"]) -> Int[np.ndarray, " count"]:
     """How each sequence moved the object, an index of `WAYS`.
 
-    fail: in the end it is not within 5 cm of the goal. Else flick: it moved 3 cm or more on its own, the hand 7 cm or
-    more away. Else lift: in the air within 3 cm of the hand in three rows or more. Else push.
+    fail: in the end it is not within 5 cm of the goal. Else flick: it moved 3 cm or more on its own, out of the
+    fingers' reach. Else lift: in the air within 3 cm of the hand in three rows or more. Else push.
     """
     apart = np.linalg.norm(observation[..., OBJECT] - observation[..., HAND], axis=-1)
     moved = np.linalg.norm(np.diff(observation[..., OBJECT], axis=1), axis=-1)
-    flown = np.where((apart[:, 1:] > ALONE) & (apart[:, :-1] > ALONE), moved, 0).sum(1) >= FLOWN
+    alone = _alone(observation)
+    flown = np.where(alone[:, 1:] & alone[:, :-1], moved, 0).sum(1) >= FLOWN
     carried = (_in_air(observation) & (apart < HELD)).sum(1) >= 3
     way = np.where(flown, FLICK, np.where(carried, LIFT, PUSH))
     return np.where(_arrived(observation)[:, -1], way, FAIL)
@@ -129,6 +130,14 @@ def grasps(observation: Float[np.ndarray, "count rows 11"]) -> Bool[np.ndarray, 
     opened = (observation[..., FINGERS].sum(-1) > 0.055).any(1)  # wider than the object, before it is taken
     never_dropped = (~air | (apart < HELD)).all(1)
     return (ways(observation) == LIFT) & air[:, -1] & opened & never_dropped
+
+
+def _alone(observation: np.ndarray) -> np.ndarray:
+    """Where no finger can touch the object: 5 cm aside of the hand in x, of a finger in y, or 5.5 cm below the hand."""
+    away = observation[..., OBJECT] - observation[..., HAND]
+    opening = observation[..., FINGERS].max(-1)
+    beyond = np.stack([np.abs(away[..., 0]), np.abs(away[..., 1]) - opening, -away[..., 2]], -1)
+    return np.any(beyond > BEYOND, axis=-1)
 
 
 def _in_air(observation: np.ndarray) -> np.ndarray:
@@ -148,6 +157,7 @@ def _origin(split: str, count: int, seed: int) -> dict[str, Any]:
         "count": count,
         "seed": seed,
         "steps": STEPS,
+        "rules": {"touched": TOUCHED, "lifted": LIFTED, "held": HELD, "beyond": BEYOND.tolist(), "flown": FLOWN},
         "versions": {package: version(package) for package in PACKAGES},
         "command": f"saccade data apex --{split} {count} --seed {seed}",
     }

@@ -1,4 +1,4 @@
-"""A cheaper Fetch robot to plan with: a hand on three slides, two fingers, the object and an endless table.
+"""A cheaper Fetch robot to plan with: a hand on three slides, two fingers, the object and the table.
 
 What the arm does to the hand is one number: an action of 1 moves it at 0.8 m/s, reached within a few milliseconds, as
 measured in the true world. A physics step lasts 10 ms instead of 2, and there are 11 degrees of freedom instead of 21,
@@ -33,7 +33,7 @@ _XML = f"""
   <option timestep="{STEP}"><flag island="disable"/></option>
   <default><default class="hand"><geom margin="0.001" solimp="0.99 0.99 0.01" solref="0.01 1"/></default></default>
   <worldbody>
-    <geom name="table" type="plane" size="1 1 1"/>
+    <geom name="table" type="box" pos="1.3 0.75 -0.2" size="0.25 0.35 0.2"/>
     <body name="hand">
       <joint name="x" type="slide" axis="1 0 0"/>
       <joint name="y" type="slide" axis="0 1 0"/>
